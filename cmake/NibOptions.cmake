@@ -1,0 +1,15 @@
+option(NIBBLE_DEVELOPER "Build the tests and treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+option(NIBBLE_EXPECT "Build libnibble-expect, which needs GSL (GPL)" ON)
+option(NIBBLE_CUDA "Build the CUDA plug-in, which needs the CUDA 13 toolkit" OFF)
+option(NIBBLE_MPI "Build with MPI" OFF)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# Release keeps assertions out and optimises for the vectoriser; -O3 changes no bit under NibStrictFP.
+set(CMAKE_C_FLAGS_RELEASE "-O3 -DNDEBUG")

@@ -1,0 +1,17 @@
+/* nibble: 4-bit block-scaled number formats, bit for bit. Includes every public header. */
+#ifndef NIBBLE_NIBBLE_H
+#define NIBBLE_NIBBLE_H
+
+#include <nibble/element.h>
+#include <nibble/measure.h>
+#include <nibble/quantize.h>
+#include <nibble/quantizer.h>
+#include <nibble/rotate.h>
+#include <nibble/scale.h>
+#include <nibble/status.h>
+#include <nibble/table.h>
+#include <nibble/tensor.h>
+#include <nibble/version.h>
+#include <nibble/view.h>
+
+#endif

@@ -1,0 +1,32 @@
+/* (Random) Hadamard transforms along the reduction axis. */
+#ifndef NIBBLE_ROTATE_H
+#define NIBBLE_ROTATE_H
+
+#include <nibble/view.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A rotation: y = (x * signs) H / sqrt(size) on consecutive groups of `size` elements along the axis,
+ * H the Sylvester Hadamard matrix. Built-ins are YAML files under formats/rotations: "none",
+ * "rht16" (the fixed sign vector of TransformerEngine, quantizer-semantics row HD1), "hadamard16". */
+struct nib_rotation;
+
+NIB_API NIB_CHECK enum nib_status nib_rotation_open(const char *name_or_path, const struct nib_rotation **out,
+                                                    struct nib_error *error);
+NIB_API void nib_rotation_close(const struct nib_rotation *rotation);
+NIB_API const char *nib_rotation_name(const struct nib_rotation *rotation);
+NIB_API unsigned nib_rotation_size(const struct nib_rotation *rotation); /* 1 for "none" */
+NIB_API const char *nib_rotation_text(const struct nib_rotation *rotation);
+NIB_API const char *nib_rotation_sha256(const struct nib_rotation *rotation);
+
+/* out (rows x cols, binary32, dense) = the rotated x. The extent along the axis must be a multiple of
+ * the size: NIB_EINVAL names the padded extent otherwise. */
+NIB_API NIB_CHECK enum nib_status nib_rotate(const struct nib_rotation *rotation, struct nib_view x, enum nib_axis axis,
+                                             int threads, float *out, struct nib_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
