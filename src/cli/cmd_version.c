@@ -1,0 +1,41 @@
+/* nibble version: what this program is made of, for bug reports and provenance. */
+#include <nibble/version.h>
+#include <stdio.h>
+
+#include "cli/build_info.h"
+#include "cli/output.h"
+#include "io/json_out.h"
+
+static enum nib_status run(struct nib_call *call, struct nib_error *error) {
+    if (!call->common.json) {
+        printf("nibble %s (%s)\n", nib_version(), nib_commit());
+        const char *name, *value;
+        for (size_t i = 0; nib_build_info(i, &name, &value); i++) printf("  %-12s %s\n", name, value);
+        return NIB_OK;
+    }
+    char schema[64];
+    struct nib_json *json;
+    nib_output_schema(call, schema);
+    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    if (status != NIB_OK) return status;
+    nib_json_text(json, "version", nib_version());
+    nib_json_text(json, "commit", nib_commit());
+    const char *name, *value;
+    for (size_t i = 0; nib_build_info(i, &name, &value); i++) nib_json_text(json, name, value);
+    nib_json_end(json);
+    return NIB_OK;
+}
+
+static const struct nib_example examples[] = {
+    {"nibble version", "for a bug report"},
+    {"nibble version --json", "for a script"},
+    {NULL, NULL},
+};
+
+NIB_COMMAND(version) = {
+    .description = "Prints the version and commit, how the program was compiled, the libraries it runs with, and the "
+                   "instruction set that the fast paths use on this machine.",
+    .takes = NIB_TAKES_JSON,
+    .examples = examples,
+    .run = run,
+};

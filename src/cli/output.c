@@ -1,0 +1,65 @@
+#include "cli/output.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "io/table_out.h"
+
+void nib_output_schema(const struct nib_call *call, char out[64]) {
+    snprintf(out, 64, "nibble.%s/1", call->command->name);
+}
+
+struct nib_style nib_output_style(const struct nib_call *call, FILE *stream) {
+    static const struct nib_style none = {"", "", ""}, styled = {"\033[1m", "\033[2m", "\033[0m"};
+    if (call->common.color == NIB_COLOR_ALWAYS) return styled;
+    if (call->common.color == NIB_COLOR_NEVER) return none;
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    if (no_color != NULL && no_color[0] != '\0') return none;
+    if (term != NULL && strcmp(term, "dumb") == 0) return none;
+    return isatty(fileno(stream)) ? styled : none;
+}
+
+enum nib_status nib_output_table(const struct nib_call *call, const struct nib_table *table,
+                                 const struct nib_layout *layout, struct nib_error *error) {
+    if (call->common.json) {
+        char schema[64];
+        nib_output_schema(call, schema);
+        return nib_table_write_json(table, schema, stdout, error);
+    }
+    if (call->common.tsv) return nib_table_write_tsv(table, stdout, error);
+    nib_output_aligned(call, table, layout, stdout);
+    return NIB_OK;
+}
+
+static void one_line(char *text) {
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F) *text = ' ';
+}
+
+void nib_output_error(const struct nib_error *error) {
+    char line[1024];
+    nib_error_format(error, line, sizeof line);
+    one_line(line);
+    fprintf(stderr, "nibble: %s\n", line);
+}
+
+void nib_output_note(const struct nib_call *call, const char *format, ...) {
+    if (call->common.quiet) return;
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    one_line(line);
+    fprintf(stderr, "nibble: note: %s\n", line);
+}
+
+enum nib_status nib_output_flush(struct nib_error *error) {
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return NIB_OK;
+    return nib_fail(error, NIB_EIO, "standard output: %s", errno == 0 ? "write failed" : strerror(errno));
+}

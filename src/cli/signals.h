@@ -1,0 +1,11 @@
+/* Interruption and temporary files. */
+#ifndef NIB_CLI_SIGNALS_H
+#define NIB_CLI_SIGNALS_H
+
+/* SIGINT and SIGTERM remove the guarded files and end the program with 130 (143); SIGPIPE becomes a write error. */
+void nib_signals_install(void);
+/* Guards a file that is removed on interruption; at most 8 at a time. The path is copied. */
+void nib_signals_guard(const char *path);
+void nib_signals_release(const char *path);
+
+#endif
