@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void record(struct nib_error *error, enum nib_status status, const char *file, int line, const char *format,
-                   va_list arguments) {
+static void NIB_PRINTF(5, 0) record(struct nib_error *error, enum nib_status status, const char *file, int line,
+                                    const char *format, va_list arguments) {
     if (error == NULL) return;
     error->status = status;
     error->line = line;
