@@ -15,6 +15,8 @@ struct nib_rotation;
 
 NIB_API NIB_CHECK enum nib_status nib_rotation_open(const char *name_or_path, const struct nib_rotation **out,
                                                     struct nib_error *error);
+NIB_API NIB_CHECK enum nib_status nib_rotation_parse(const char *text, size_t length, const char *label,
+                                                     const struct nib_rotation **out, struct nib_error *error);
 NIB_API void nib_rotation_close(const struct nib_rotation *rotation);
 NIB_API const char *nib_rotation_name(const struct nib_rotation *rotation);
 NIB_API unsigned nib_rotation_size(const struct nib_rotation *rotation); /* 1 for "none" */
@@ -22,7 +24,8 @@ NIB_API const char *nib_rotation_text(const struct nib_rotation *rotation);
 NIB_API const char *nib_rotation_sha256(const struct nib_rotation *rotation);
 
 /* out (rows x cols, binary32, dense) = the rotated x. The extent along the axis must be a multiple of
- * the size: NIB_EINVAL names the padded extent otherwise. */
+ * the size: NIB_EINVAL names the padded extent otherwise. A NaN in a group makes the whole group
+ * 7FFFFFFF, the NaN of GPU arithmetic; "none" leaves every bit alone. */
 NIB_API NIB_CHECK enum nib_status nib_rotate(const struct nib_rotation *rotation, struct nib_view x, enum nib_axis axis,
                                              int threads, float *out, struct nib_error *error);
 

@@ -1,0 +1,86 @@
+#include "job/sample.h"
+
+#include "base/error.h"
+#include "base/fpenv.h"
+#include "base/number.h"
+#include "base/suggest.h"
+#include "base/threads.h"
+#include "core/philox.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double two_pi = 6.283185307179586476925286766559;
+
+static const struct {
+    const char *name;
+    enum nib_density_kind kind;
+    bool parameter;
+} densities[] = {
+    {"gaussian", NIB_DENSITY_GAUSSIAN, false}, {"laplace", NIB_DENSITY_LAPLACE, false},
+    {"logistic", NIB_DENSITY_LOGISTIC, false}, {"uniform", NIB_DENSITY_UNIFORM, false},
+    {"silu", NIB_DENSITY_SILU, true},          {"t", NIB_DENSITY_STUDENT, true},
+};
+enum { DENSITIES = sizeof densities / sizeof *densities };
+
+static const char *candidate(size_t i, const void *context) {
+    (void)context;
+    static const char *const names[] = {"gaussian", "laplace", "logistic", "uniform", "silu1", "silu4", "t3"};
+    return i < sizeof names / sizeof *names ? names[i] : NULL;
+}
+
+enum nib_status nib_distribution_parse(const char *name, struct nib_distribution *out, struct nib_error *error) {
+    for (size_t i = 0; i < DENSITIES; i++) {
+        size_t length = strlen(densities[i].name);
+        if (strncmp(name, densities[i].name, length) != 0) continue;
+        const char *rest = name + length;
+        double parameter = 0;
+        if (densities[i].parameter ? !nib_number_double(rest, &parameter) || !(parameter > 0) : *rest != '\0') continue;
+        if (strlen(name) >= sizeof out->name) continue;
+        out->kind = densities[i].kind;
+        out->parameter = parameter;
+        snprintf(out->name, sizeof out->name, "%s", name);
+        return NIB_OK;
+    }
+    const char *near = nib_suggest(name, candidate, NULL);
+    return nib_fail(error, NIB_EINVAL,
+                    "no distribution \"%s\"; expected gaussian, laplace, logistic, uniform, tNU (t3) or siluA (silu4)%s%s%s",
+                    name, near == NULL ? "" : "; did you mean \"", near == NULL ? "" : near, near == NULL ? "" : "\"?");
+}
+
+/* A number in (0, 1), never at either end, from 64 random bits. */
+static double open_unit(uint32_t high, uint32_t low) {
+    uint64_t bits = ((uint64_t)high << 32 | low) >> 11;
+    return ((double)bits + 0.5) * 0x1p-53;
+}
+
+static double normal(double u, double v) { return sqrt(-2 * log(u)) * cos(two_pi * v); }
+
+static double sample(const struct nib_distribution *distribution, uint64_t seed, uint64_t i) {
+    struct nib_philox_block w = nib_philox(seed, i, 0);
+    double u = open_unit(w.word[0], w.word[1]), v = open_unit(w.word[2], w.word[3]);
+    double a = distribution->parameter;
+    switch (distribution->kind) {
+    case NIB_DENSITY_GAUSSIAN: return normal(u, v);
+    case NIB_DENSITY_LAPLACE: return u < 0.5 ? log(2 * u) : -log(2 * (1 - u));
+    case NIB_DENSITY_LOGISTIC: return log(u / (1 - u));
+    case NIB_DENSITY_UNIFORM: return 2 * u - 1;
+    case NIB_DENSITY_STUDENT: return sqrt(a * expm1(-2 / a * log(u))) * cos(two_pi * v); /* Bailey 1994 */
+    case NIB_DENSITY_SILU: {
+        double gate = a * normal(u, v), radius = sqrt(-2 * log(u)) * sin(two_pi * v); /* the pair's other half */
+        return gate / (1 + exp(-gate)) * radius;
+    }
+    }
+    return 0;
+}
+
+void nib_distribution_fill(const struct nib_distribution *distribution, uint64_t seed, uint64_t first, size_t count,
+                           int threads, float *out) {
+#pragma omp parallel num_threads(nib_threads(threads))
+    {
+        struct nib_fpenv saved = nib_fpenv_enter();
+#pragma omp for schedule(static)
+        for (size_t i = 0; i < count; i++) out[i] = (float)sample(distribution, seed, first + i);
+        nib_fpenv_leave(saved);
+    }
+}
