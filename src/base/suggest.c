@@ -4,23 +4,27 @@
 
 enum { LONGEST = 128 };
 
+/* Letters inserted, removed or replaced, and neighbours swapped ("jsno"), each count one. */
 static size_t edit_distance(const char *a, const char *b) {
-    size_t row[LONGEST + 1];
-    size_t length_b = strlen(b);
-    for (size_t j = 0; j <= length_b; j++) row[j] = j;
+    size_t rows[3][LONGEST + 1];
+    size_t length_b = strlen(b), *older = rows[0], *old = rows[1], *now = rows[2];
+    for (size_t j = 0; j <= length_b; j++) old[j] = j;
     for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
+        now[0] = i + 1;
         for (size_t j = 0; j < length_b; j++) {
-            size_t above = row[j + 1];
-            size_t best = diagonal + (a[i] != b[j]);
-            if (above + 1 < best) best = above + 1;
-            if (row[j] + 1 < best) best = row[j] + 1;
-            row[j + 1] = best;
-            diagonal = above;
+            size_t best = old[j] + (a[i] != b[j]);
+            if (old[j + 1] + 1 < best) best = old[j + 1] + 1;
+            if (now[j] + 1 < best) best = now[j] + 1;
+            if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] && older[j - 1] + 1 < best)
+                best = older[j - 1] + 1;
+            now[j + 1] = best;
         }
+        size_t *spare = older;
+        older = old;
+        old = now;
+        now = spare;
     }
-    return row[length_b];
+    return old[length_b];
 }
 
 const char *nib_suggest(const char *word, const char *(*candidate)(size_t i, const void *context), const void *context) {

@@ -7,6 +7,12 @@
 #include "io/json_out.h"
 
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
+    if (call->common.tsv) {
+        const char *name, *value;
+        printf("#name\tvalue\nversion\t%s\ncommit\t%s\n", nib_version(), nib_commit());
+        for (size_t i = 0; nib_build_info(i, &name, &value); i++) printf("%s\t%s\n", name, value);
+        return NIB_OK;
+    }
     if (!call->common.json) {
         printf("nibble %s (%s)\n", nib_version(), nib_commit());
         const char *name, *value;
