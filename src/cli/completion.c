@@ -14,7 +14,7 @@ const struct nib_option *nib_option_any(const struct nib_command *command, size_
     return nib_options_common(command, i - own);
 }
 
-enum nib_completes nib_placeholder_completes(const char *placeholder, const char **kind) {
+enum nib_completes nib_argument_completes(const char *argument, const char **kind) {
     static const struct {
         const char *word, *kind;
     } kinds[] = {
@@ -22,14 +22,14 @@ enum nib_completes nib_placeholder_completes(const char *placeholder, const char
         {"BLOCK", "blocks"},         {"UNIT", "units"},         {"RECIPE", "recipes"},   {"FORMAT", ""},
         {"NAME", ""},
     };
-    if (placeholder == NULL) return NIB_COMPLETES_NOTHING;
+    if (argument == NULL) return NIB_COMPLETES_NOTHING;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strstr(placeholder, kinds[i].word) != NULL) {
+        if (strstr(argument, kinds[i].word) != NULL) {
             *kind = kinds[i].kind;
             return NIB_COMPLETES_NAMES;
         }
-    if (strstr(placeholder, "FILE") != NULL || strstr(placeholder, "STEM") != NULL) return NIB_COMPLETES_FILES;
-    if (strstr(placeholder, "COMMAND") != NULL) return NIB_COMPLETES_COMMANDS;
+    if (strstr(argument, "FILE") != NULL || strstr(argument, "STEM") != NULL) return NIB_COMPLETES_FILES;
+    if (strstr(argument, "COMMAND") != NULL) return NIB_COMPLETES_COMMANDS;
     return NIB_COMPLETES_NOTHING;
 }
 
@@ -55,9 +55,9 @@ static void choice_words(const struct nib_option *option, FILE *stream) {
         fprintf(stream, "%s%s", i == 0 ? "" : " ", option->choices[i]);
 }
 
-static void bash_action(const char *placeholder, FILE *stream) {
+static void bash_action(const char *argument, FILE *stream) {
     const char *kind = "";
-    switch (nib_placeholder_completes(placeholder, &kind)) {
+    switch (nib_argument_completes(argument, &kind)) {
     case NIB_COMPLETES_FILES: fputs("COMPREPLY=($(compgen -f -- \"$cur\")); return", stream); break;
     case NIB_COMPLETES_NAMES: fprintf(stream, "words=$(_nibble_names %s)", kind); break;
     case NIB_COMPLETES_COMMANDS:
@@ -110,9 +110,9 @@ static void bash(FILE *stream) {
           stream);
 }
 
-static void zsh_action(const char *placeholder, FILE *stream) {
+static void zsh_action(const char *argument, FILE *stream) {
     const char *kind = "";
-    switch (nib_placeholder_completes(placeholder, &kind)) {
+    switch (nib_argument_completes(argument, &kind)) {
     case NIB_COMPLETES_FILES: fputs(":file:_files", stream); break;
     case NIB_COMPLETES_NAMES:
         fprintf(stream, ":name:(${(f)\"$(nibble list %s --tsv 2>/dev/null | awk -F\"\\t\" \"!/^#/ {print \\$2}\")\"})", kind);
@@ -173,9 +173,9 @@ static void zsh(FILE *stream) {
     fputs("esac\n", stream);
 }
 
-static void fish_action(const char *placeholder, FILE *stream) {
+static void fish_action(const char *argument, FILE *stream) {
     const char *kind = "";
-    switch (nib_placeholder_completes(placeholder, &kind)) {
+    switch (nib_argument_completes(argument, &kind)) {
     case NIB_COMPLETES_FILES: fputs(" -r -F", stream); break;
     case NIB_COMPLETES_NAMES: fprintf(stream, " -x -a '(__nibble_names %s)'", kind); break;
     case NIB_COMPLETES_COMMANDS:
@@ -202,7 +202,7 @@ static void fish(FILE *stream) {
         const struct nib_option *option;
         bool shared;
         const char *kind = "";
-        enum nib_completes what = nib_placeholder_completes(command.values, &kind);
+        enum nib_completes what = nib_argument_completes(command.values, &kind);
         if (what == NIB_COMPLETES_NAMES || what == NIB_COMPLETES_COMMANDS) {
             fprintf(stream, "complete -c nibble -n '__fish_seen_subcommand_from %s'", command.name);
             fish_action(command.values, stream);

@@ -7,7 +7,7 @@
  *         NIB_OPT_INTEGER(struct arguments, width, "width", 0, "N", 1, 4096, "block length"),
  *         NIB_OPT_END};
  *
- * The placeholder chooses the completion: FILE completes paths; ELEMENT, SCALE, BLOCK, QUANTIZER, ROTATION and FORMAT
+ * The name of the argument chooses the completion: FILE completes paths; ELEMENT, SCALE, BLOCK, QUANTIZER, ROTATION and FORMAT
  * complete names that `nibble list` knows. */
 #ifndef NIB_CLI_OPTIONS_H
 #define NIB_CLI_OPTIONS_H
@@ -37,7 +37,7 @@ struct nib_option {
     char alias;       /* short name, or 0 */
     enum nib_option_type type;
     size_t offset;        /* of the field in the command's struct */
-    const char *argument; /* placeholder in help, NULL for flags */
+    const char *argument; /* its name in help ("FILE"), NULL for flags */
     const char *help;     /* lower case, no full stop */
     int64_t low, high;
     double real_low, real_high;
