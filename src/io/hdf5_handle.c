@@ -1,0 +1,121 @@
+#include "io/hdf5_handle.h"
+
+#include "base/error.h"
+#include "io/entry.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct nib_hdf5_quiet nib_hdf5_quiet_enter(void) {
+    struct nib_hdf5_quiet saved = {NULL, NULL};
+    H5Eget_auto2(H5E_DEFAULT, &saved.function, &saved.data);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    return saved;
+}
+
+void nib_hdf5_quiet_leave(struct nib_hdf5_quiet saved) { H5Eset_auto2(H5E_DEFAULT, saved.function, saved.data); }
+
+static herr_t keep_description(unsigned depth, const H5E_error2_t *what, void *out) {
+    (void)depth;
+    if (what->desc != NULL && what->desc[0] != '\0') nib_printable(what->desc, out);
+    return 0;
+}
+
+enum nib_status nib_hdf5_fail(struct nib_error *error, const char *file, const char *what) {
+    char reason[80] = "unknown cause";
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_description, reason);
+    return nib_fail_at(error, NIB_EIO, file, 0, "HDF5: %s: %s", what, reason);
+}
+
+hid_t nib_hdf5_text_type(void) {
+    hid_t type = H5Tcopy(H5T_C_S1);
+    if (type >= 0 && (H5Tset_size(type, H5T_VARIABLE) < 0 || H5Tset_cset(type, H5T_CSET_UTF8) < 0)) {
+        H5Tclose(type);
+        return -1;
+    }
+    return type;
+}
+
+static hid_t open_or_create(hid_t parent, const char *name) {
+    htri_t exists = H5Lexists(parent, name, H5P_DEFAULT);
+    if (exists != 0) return exists < 0 ? -1 : H5Gopen2(parent, name, H5P_DEFAULT);
+    hid_t properties = H5Pcreate(H5P_GROUP_CREATE);
+    unsigned order = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;
+    hid_t group = -1;
+    if (properties >= 0 && H5Pset_link_creation_order(properties, order) >= 0 &&
+        H5Pset_attr_creation_order(properties, order) >= 0 && H5Pset_obj_track_times(properties, false) >= 0)
+        group = H5Gcreate2(parent, name, H5P_DEFAULT, properties, H5P_DEFAULT);
+    H5Pclose(properties);
+    return group;
+}
+
+hid_t nib_hdf5_group(hid_t file, const char *path) {
+    hid_t group = H5Gopen2(file, "/", H5P_DEFAULT);
+    while (group >= 0 && *path != '\0') {
+        size_t length = strcspn(path, "/");
+        if (length > 0) {
+            char *name = strndup(path, length);
+            hid_t inner = name == NULL ? -1 : open_or_create(group, name);
+            free(name);
+            H5Gclose(group);
+            group = inner;
+        }
+        path += length + (path[length] == '/');
+    }
+    return group;
+}
+
+bool nib_hdf5_attribute(hid_t object, const char *name, hid_t memory_type, const void *value) {
+    if (H5Aexists(object, name) > 0 && H5Adelete(object, name) < 0) return false;
+    hid_t space = H5Screate(H5S_SCALAR), attribute = -1;
+    if (space >= 0) attribute = H5Acreate2(object, name, memory_type, space, H5P_DEFAULT, H5P_DEFAULT);
+    bool done = attribute >= 0 && H5Awrite(attribute, memory_type, value) >= 0;
+    if (attribute >= 0) H5Aclose(attribute);
+    if (space >= 0) H5Sclose(space);
+    return done;
+}
+
+bool nib_hdf5_text_attribute(hid_t object, const char *name, const char *value) {
+    char *owned = NULL;
+    const char *text = nib_utf8(value, &owned);
+    hid_t type = nib_hdf5_text_type();
+    bool done = text != NULL && type >= 0 && nib_hdf5_attribute(object, name, type, &text);
+    if (type >= 0) H5Tclose(type);
+    free(owned);
+    return done;
+}
+
+/* Length of the valid UTF-8 sequence at `text` (no overlong forms, no surrogates), 0 where there is none. */
+static size_t sequence(const unsigned char *text) {
+    static const struct {
+        unsigned char first, last, low, high;
+        size_t length;
+    } forms[] = {{0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+                 {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+                 {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (text[0] < forms[i].first || text[0] > forms[i].last) continue;
+        if (forms[i].length > 1 && (text[1] < forms[i].low || text[1] > forms[i].high)) return 0;
+        for (size_t k = 2; k < forms[i].length; k++)
+            if ((text[k] & 0xc0) != 0x80) return 0;
+        return forms[i].length;
+    }
+    return 0;
+}
+
+const char *nib_utf8(const char *text, char **owned) {
+    size_t i = 0, length;
+    while (text[i] != '\0' && (length = sequence((const unsigned char *)text + i)) > 0) i += length;
+    if (text[i] == '\0') return text;
+    char *copy = strdup(text);
+    if (copy == NULL) return NULL;
+    while (copy[i] != '\0') {
+        length = sequence((const unsigned char *)copy + i);
+        if (length == 0) {
+            copy[i] = '?';
+            length = 1;
+        }
+        i += length;
+    }
+    *owned = copy;
+    return copy;
+}
