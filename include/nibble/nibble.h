@@ -11,6 +11,7 @@
 #include <nibble/status.h>
 #include <nibble/table.h>
 #include <nibble/tensor.h>
+#include <nibble/unit.h>
 #include <nibble/version.h>
 #include <nibble/view.h>
 

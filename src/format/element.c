@@ -98,8 +98,7 @@ static enum nib_status read_level(const struct nib_yaml *document, const struct 
     if (nib_number_exact_float(text, out)) return NIB_OK;
     if (nib_number_float(text, &nearest))
         return nib_fail_at(error, NIB_ESYNTAX, label, line,
-                           "level %.60s is not exactly a binary32 number; the nearest one is %a", text,
-                           (double)nearest);
+                           "level %.60s is not exactly a binary32 number; the nearest one is %a", text, (double)nearest);
     return nib_fail_at(error, NIB_ESYNTAX, label, line,
                        "level \"%.40s\" is not a finite number (decimal or hexadecimal; - marks an unused code)", text);
 }
@@ -218,8 +217,8 @@ enum nib_status nib_element_open(const char *name_or_path, const struct nib_elem
 
 /* The YAML that describes the levels, so that a grid made in memory can be saved and read again. */
 static int write_text(const struct nib_element *e, char *text, size_t size) {
-    int used =
-        snprintf(text, size, "kind: element\ntitle: grid of %u levels\nsource: given as levels\nlevels: [", e->levels);
+    int used = snprintf(text, size, "kind: element\ntitle: grid of %u levels\nsource: given as levels\nlevels: [",
+                        e->levels);
     for (unsigned code = 0; code < NIB_CODES; code++) {
         const char *separator = code == 0 ? "" : ", ";
         if (isnan(e->level[code]))

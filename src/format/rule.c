@@ -47,9 +47,7 @@ static int sign_of(struct wide x) {
     return any != 0;
 }
 
-static struct wide wide_of_float(float x) {
-    return wide_of_bits(nib_bits_of_float(x));
-}
+static struct wide wide_of_float(float x) { return wide_of_bits(nib_bits_of_float(x)); }
 
 /* The sign of 2x - (a + b): below, at or above the middle. */
 static int side_of_middle(uint32_t x, float a, float b) {
@@ -119,14 +117,10 @@ static int compare_distance(uint32_t x, float a, float b) {
     return sign_of(sum(from_a, negative(from_b)));
 }
 
-static bool negative_zero(float x) {
-    return nib_bits_of_float(x) == 0x80000000;
-}
+static bool negative_zero(float x) { return nib_bits_of_float(x) == 0x80000000; }
 
 /* Whether rank r may be chosen for x when rounding toward zero: it lies between zero and x. */
-static bool toward_zero(float level, float x) {
-    return x >= 0 ? level >= 0 && level <= x : level <= 0 && level >= x;
-}
+static bool toward_zero(float level, float x) { return x >= 0 ? level >= 0 && level <= x : level <= 0 && level >= x; }
 
 /* Whether rank r is a better result for x than `best`. */
 static bool better(const struct nib_element *e, enum nib_rounding mode, uint32_t x, unsigned r, unsigned best) {

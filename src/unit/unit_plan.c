@@ -1,0 +1,115 @@
+/* Choosing a kernel, packing the operands for it, computing tiles. */
+#include "unit/kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/fpenv.h"
+#include "base/memory.h"
+#include "base/threads.h"
+
+/* From slow to fast. */
+static const struct {
+    const char *name;
+    const struct nib_unit_kernel *const *(*kernels)(void);
+} isas[] = {
+    {"generic", nib_unit_kernels_generic},
+    {"avx2", nib_unit_kernels_avx2},
+    {"avx512", nib_unit_kernels_avx512},
+};
+enum { ISAS = sizeof isas / sizeof *isas };
+
+static const struct nib_unit_kernel *kernel_for(size_t isa, const struct nib_unit_job *job) {
+    const struct nib_unit_kernel *const *kernels = isas[isa].kernels();
+    for (size_t i = 0; kernels != NULL && kernels[i] != NULL; i++)
+        if (kernels[i]->takes(job->unit, job->a->operand, job->b->operand)) return kernels[i];
+    return NULL;
+}
+
+/* The fastest kernel up to the one asked for. A kernel that exists for a lesser instruction set alone
+ * is used with a greater one, too. */
+static enum nib_status find_kernel(const struct nib_unit_job *job, const char *isa,
+                                   const struct nib_unit_kernel **out, struct nib_error *error) {
+    *out = NULL;
+    if (isa == NULL) isa = getenv("NIBBLE_ISA");
+    if (isa != NULL && isa[0] == 0) isa = NULL;
+    if (isa != NULL && strcmp(isa, "ref") == 0) return NIB_OK;
+    size_t limit = ISAS;
+    if (isa != NULL) {
+        for (limit = 0; limit < ISAS && strcmp(isas[limit].name, isa) != 0; limit++) {}
+        if (limit == ISAS)
+            return nib_fail(error, NIB_EINVAL, "no instruction set \"%s\"; expected ref, generic, avx2 or avx512", isa);
+        if (isas[limit].kernels() == NULL)
+            return nib_fail(error, NIB_EUNAVAILABLE, "this machine or build has no %s", isa);
+        limit++;
+    }
+    while (limit > 0 && *out == NULL) *out = kernel_for(--limit, job);
+    return NIB_OK;
+}
+
+static void pack(struct nib_unit_plan *plan) {
+    const struct nib_unit_kernel *kernel = plan->kernel;
+    int64_t tiles_a = (int64_t)plan->row_tiles, tiles_b = (int64_t)plan->column_tiles;
+#pragma omp parallel num_threads(plan->threads)
+    {
+        struct nib_fpenv saved = nib_fpenv_enter();
+#pragma omp for schedule(static) nowait
+        for (int64_t i = 0; i < tiles_a; i++)
+            kernel->pack_a(&plan->job, (size_t)i * plan->rows, (char *)plan->panels_a + (size_t)i * plan->a_bytes);
+#pragma omp for schedule(static)
+        for (int64_t j = 0; j < tiles_b; j++)
+            kernel->pack_b(&plan->job, (size_t)j * plan->columns, (char *)plan->panels_b + (size_t)j * plan->b_bytes);
+        nib_fpenv_leave(saved);
+    }
+}
+
+static size_t tiles(size_t extent, size_t size) { return (extent + size - 1) / size; }
+static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+enum nib_status nib_unit_plan_init(struct nib_unit_plan *plan, const struct nib_unit_job *job,
+                                   const struct nib_unit_options *options, struct nib_error *error) {
+    memset(plan, 0, sizeof *plan);
+    enum nib_status status = nib_unit_accepts(job->unit, job->a->operand, job->b->operand, job->k, error);
+    if (status == NIB_OK && job->unit->scale_block != 0 && (job->a->scales == NULL || job->b->scales == NULL))
+        status = nib_fail(error, NIB_EINVAL, "unit %s needs %zu scales in each row of both operands", job->unit->name,
+                          job->k / job->unit->scale_block);
+    if (status == NIB_OK) status = find_kernel(job, options != NULL ? options->isa : NULL, &plan->kernel, error);
+    if (status != NIB_OK) return status;
+    plan->job = *job;
+    plan->threads = nib_threads(options != NULL ? options->threads : 0);
+    plan->rows = plan->kernel != NULL ? plan->kernel->rows : 8;
+    plan->columns = plan->kernel != NULL ? plan->kernel->columns : 8;
+    plan->row_tiles = tiles(job->m, plan->rows);
+    plan->column_tiles = tiles(job->n, plan->columns);
+    if (plan->kernel == NULL) return NIB_OK;
+    plan->a_bytes = aligned(plan->kernel->a_bytes(job));
+    plan->b_bytes = aligned(plan->kernel->b_bytes(job));
+    plan->panels_a = nib_alloc_raw(plan->row_tiles, plan->a_bytes, "packed rows of A", error);
+    plan->panels_b = nib_alloc_raw(plan->column_tiles, plan->b_bytes, "packed columns of B", error);
+    if (plan->panels_a == NULL || plan->panels_b == NULL) {
+        nib_unit_plan_clear(plan);
+        return NIB_ENOMEM;
+    }
+    pack(plan);
+    return NIB_OK;
+}
+
+void nib_unit_plan_clear(struct nib_unit_plan *plan) {
+    free(plan->panels_a);
+    free(plan->panels_b);
+    plan->panels_a = plan->panels_b = NULL;
+}
+
+void nib_unit_plan_tile(const struct nib_unit_plan *plan, size_t i, size_t j, size_t k0, size_t k1, uint64_t *acc) {
+    const struct nib_unit_job *job = &plan->job;
+    size_t row = i * plan->rows, column = j * plan->columns;
+    if (plan->kernel != NULL) {
+        plan->kernel->tile(job, row, column, (const char *)plan->panels_a + i * plan->a_bytes,
+                           (const char *)plan->panels_b + j * plan->b_bytes, k0, k1, acc);
+        return;
+    }
+    for (size_t r = 0; r < plan->rows && row + r < job->m; r++)
+        for (size_t s = 0; s < plan->columns && column + s < job->n; s++)
+            acc[r * plan->columns + s] = nib_unit_chain_ref(job, row + r, column + s, k0, k1, acc[r * plan->columns + s]);
+}
