@@ -1,0 +1,54 @@
+#include <stdlib.h>
+#include "base/error.h"
+#include "base/fpenv.h"
+#include "quantize/stages.h"
+#include "quantize/quantize_ref.h"
+
+/* The tile that holds the element is loaded as for quantizing, and its block goes through the reference. */
+static void explain_block(const struct nib_quantizer *q, const struct nib_walk *w, const struct nib_isa *isa,
+                          const struct nib_tensor_scale *t, size_t line, size_t at, struct nib_scratch *scratch,
+                          struct nib_trace *trace) {
+    size_t first_line = line / w->tile_rows * w->tile_rows, start = at / w->tile_inner * w->tile_inner;
+    nib_tile_load(w, isa, first_line, start, scratch->x);
+    size_t band = (line - first_line) / w->block_rows * w->block_rows;
+    size_t column = (at - start) / w->block_size * w->block_size;
+    for (size_t r = 0; r < w->block_rows; r++)
+        for (size_t j = 0; j < w->block_size; j++)
+            scratch->block_x[r * w->block_size + j] = scratch->x[(band + r) * w->tile_inner + column + j];
+    struct nib_ref_block block = {.x = scratch->block_x, .count = (size_t)w->block_rows * w->block_size,
+        .codes = scratch->block_codes, .trace = trace,
+        .traced = (line - first_line - band) * w->block_size + (at - start - column)};
+    nib_trace_tensor(trace, q, t);
+    nib_ref_quantize(q, t, &block);
+    (void)nib_ref_dequantize(q, t, block.scale, block.codes[block.traced], trace);
+}
+
+enum nib_status nib_quantize_explain(const struct nib_quantizer *q, struct nib_view x,
+                                     const struct nib_quantize_options *options, size_t row, size_t col,
+                                     struct nib_trace *out, struct nib_error *error) {
+    static const struct nib_quantize_options defaults;
+    if (options == NULL) options = &defaults;
+    const struct nib_isa *isa;
+    bool reference;
+    enum nib_status status = nib_view_check(x, error);
+    if (status == NIB_OK && (row >= x.rows || col >= x.cols))
+        status = nib_fail(error, NIB_EINVAL, "element %zu,%zu lies outside the %zu x %zu tensor (counted from 0)", row, col,
+                          x.rows, x.cols);
+    if (status == NIB_OK) status = nib_isa_choose(options->isa, &isa, &reference, error);
+    if (status != NIB_OK) return status;
+    struct nib_walk walk;
+    nib_walk_make(q, x, options->axis, &walk);
+    struct nib_scratch *scratch = nib_scratch_new(&walk, error);
+    if (scratch == NULL) return NIB_ENOMEM;
+    struct nib_fpenv saved = nib_fpenv_enter();
+    struct nib_tensor_scale scale;
+    struct nib_trace trace = {0};
+    status = nib_tensor_scale_choose(q, x, options, isa, &scale, error);
+    bool along_cols = options->axis == NIB_ALONG_COLS;
+    if (status == NIB_OK)
+        explain_block(q, &walk, isa, &scale, along_cols ? row : col, along_cols ? col : row, scratch, &trace);
+    nib_fpenv_leave(saved);
+    nib_scratch_free(scratch);
+    if (status == NIB_OK) *out = trace;
+    return status;
+}

@@ -1,0 +1,109 @@
+#include "quantize/stages.h"
+
+#include <string.h>
+
+enum nib_operation nib_element_operation(int element_scale) {
+    switch ((enum nib_axis_element_scale)element_scale) {
+    case NIB_ELEMENT_X_OVER_SD:
+    case NIB_ELEMENT_X_OVER_SS:
+    case NIB_ELEMENT_X_OVER_S: return NIB_DIVIDE;
+    case NIB_ELEMENT_X_RSRS:
+    case NIB_ELEMENT_X_RDS:
+    case NIB_ELEMENT_X_RS:
+    case NIB_AXIS_element_scale_COUNT: break;
+    }
+    return NIB_MULTIPLY;
+}
+
+static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_consts *k) {
+    const struct nib_scale *scale = q->block->scale;
+    const struct nib_element *element = q->block->element;
+    memset(k, 0, sizeof *k);
+    k->tensor = *t;
+    k->target_x_brq = t->encode * t->block_reciprocal;
+    k->target_x_decode = t->block_target * t->decode;
+    k->encode_reciprocal = 1.0f / t->encode;
+    k->decode_reciprocal = 1.0f / t->decode;
+    k->scale_min = q->axes.scale_min;
+    k->scale_max = q->axes.scale_max;
+    k->element_emax = element->emax;
+    k->mbits = scale->mbits;
+    k->bias = scale->bias;
+    k->max_code = scale->max_code;
+    k->nan_code = scale->nan_code;
+    k->largest_scale = scale->max_value;
+    memcpy(k->magnitude_threshold, q->rule.magnitude_threshold, sizeof k->magnitude_threshold);
+    memcpy(k->threshold, q->rule.threshold, sizeof k->threshold);
+    k->codes = q->rule.codes;
+    memcpy(k->level, element->level, sizeof k->level);
+}
+
+/* The encoding that the element stage implements, or NIB_ENCODINGS where only the reference does. */
+static enum nib_encoding encoding_of(const struct nib_quantizer *q) {
+    static const enum nib_encoding by_axis[] = {NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE, NIB_ENCODE_DROP};
+    if (q->rule.symmetric) return by_axis[q->axes.signed_zero];
+    bool sign_free = !q->block->element->has_negative_zero || q->axes.signed_zero == NIB_SIGNED_ZERO_KEEP;
+    return sign_free ? NIB_ENCODE_GRID : NIB_ENCODINGS;
+}
+
+static nib_codec_stage *codec_of(const struct nib_quantizer *q, const struct nib_isa *isa) {
+    int rounding = q->axes.scale_rounding;
+    switch (q->block->scale->kind) {
+    case NIB_SCALE_E8M0:
+        return isa->codec[rounding == NIB_SCALE_ROUND_UP     ? NIB_CODEC_E8M0_UP
+                          : rounding == NIB_SCALE_ROUND_DOWN ? NIB_CODEC_E8M0_DOWN
+                                                             : NIB_CODEC_E8M0];
+    case NIB_SCALE_MINIFLOAT: return rounding == NIB_SCALE_ROUND_NEAREST ? isa->codec[NIB_CODEC_MINIFLOAT] : NULL;
+    case NIB_SCALE_BF16: return rounding == NIB_SCALE_ROUND_NEAREST ? isa->codec[NIB_CODEC_BF16] : NULL;
+    case NIB_SCALE_FP32: return isa->codec[NIB_CODEC_FP32];
+    }
+    return NULL;
+}
+
+void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa, bool reference,
+                   struct nib_stages *out) {
+    const struct nib_axes *axes = &q->axes;
+    *out = (struct nib_stages){.q = q, .isa = isa, .second = 1};
+    fill_consts(q, t, &out->k);
+    out->block_scale = isa->block_scale[axes->block_scale];
+    bool bounded = q->block->scale->kind != NIB_SCALE_E8M0 && (!isinf(axes->scale_max) || axes->scale_min > 0);
+    out->bound = bounded ? isa->bound : NULL;
+    out->codec = codec_of(q, isa);
+    out->factor = isa->factor[axes->element_scale];
+    out->operation = nib_element_operation(axes->element_scale);
+    enum nib_encoding encoding = encoding_of(q);
+    out->encode = encoding == NIB_ENCODINGS ? NULL : isa->encode[out->operation][axes->element_precision][encoding];
+    out->dequantize = isa->dequantize[axes->dequantize];
+    if (axes->dequantize == NIB_DEQUANTIZE_QS_X_D) out->second = t->decode;
+    bool complete = out->block_scale && out->codec && out->factor && out->encode && out->dequantize;
+    bool finite = isfinite(t->amax) && isfinite(t->encode) && isfinite(t->decode);
+    out->reference = reference || !complete || !finite;
+}
+
+enum { TILE_ELEMENTS = 1 << 14 }; /* a tile stays in the second-level cache, unless one block does not */
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+static size_t ceil_div(size_t a, size_t b) { return a / b + (a % b != 0); }
+static size_t at_least_one(size_t a) { return a > 0 ? a : 1; }
+
+void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis, struct nib_walk *out) {
+    struct nib_walk w = {.x = x, .axis = axis};
+    w.outer = axis == NIB_ALONG_COLS ? x.rows : x.cols;
+    w.inner = axis == NIB_ALONG_COLS ? x.cols : x.rows;
+    w.block_rows = q->block->block_rows;
+    w.block_size = q->block->block_cols;
+    size_t bands = NIB_TILE / w.block_rows; /* bands of block_rows lines in a tile, at most */
+    bands = at_least_one(smaller(bands, TILE_ELEMENTS / ((size_t)w.block_rows * w.block_size)));
+    size_t blocks = at_least_one(ceil_div(w.inner, w.block_size));
+    size_t odd = w.block_size % 2;                        /* a tile starts on a whole byte */
+    if (axis == NIB_ALONG_COLS)                           /* long along the line, which is contiguous */
+        w.tile_blocks = blocks < bands ? blocks + (blocks & odd) : bands;
+    else                                                  /* across the lines, whose elements are contiguous */
+        w.tile_blocks = 1 + odd;
+    if (odd && w.tile_blocks % 2 != 0) w.tile_blocks = w.tile_blocks > 1 ? w.tile_blocks - 1 : 2;
+    w.tile_rows = at_least_one(bands / w.tile_blocks) * w.block_rows;
+    w.tile_inner = w.tile_blocks * w.block_size;
+    w.tiles_across = ceil_div(w.outer, w.tile_rows);
+    w.tiles_along = ceil_div(w.inner, w.tile_inner);
+    *out = w;
+}

@@ -1,0 +1,64 @@
+/* A quantizer, resolved for one tensor: the stage functions of its axes and the numbers they need, and
+ * the walk over the tensor in tiles of NIB_TILE blocks. */
+#ifndef NIB_QUANTIZE_STAGES_H
+#define NIB_QUANTIZE_STAGES_H
+
+#include "quantize/isa.h"
+
+struct nib_stages {
+    const struct nib_quantizer *q;
+    const struct nib_isa *isa;
+    bool reference;              /* an axis has no stage function, or the caller asked for it */
+    struct nib_consts k;
+    nib_scale_stage *block_scale, *bound, *factor, *dequantize;
+    nib_codec_stage *codec;
+    nib_element_stage *encode;
+    enum nib_operation operation;
+    float second;                /* dequantization multiplies by this last */
+};
+void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa, bool reference,
+                   struct nib_stages *out);
+
+/* The tensor seen along its reduction axis: `outer` lines of `inner` elements. A tile is tile_rows
+ * lines by tile_blocks blocks; a block spans block_rows lines and block_size elements. */
+struct nib_walk {
+    struct nib_view x;
+    enum nib_axis axis;
+    size_t outer, inner;
+    unsigned block_rows, block_size;
+    size_t tile_rows, tile_blocks, tile_inner; /* tile_inner = tile_blocks * block_size */
+    size_t tiles_across, tiles_along;
+};
+void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis, struct nib_walk *out);
+
+/* Buffers of one worker. */
+struct nib_scratch {
+    float *x, *values;
+    uint8_t *codes;
+    float *block_x;              /* one block, gathered for the reference */
+    uint8_t *block_codes;
+    uint32_t amax[NIB_TILE], scale[NIB_TILE];
+    float b[NIB_TILE], v[NIB_TILE], s[NIB_TILE], factor[NIB_TILE], back[NIB_TILE];
+};
+struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_error *error);
+void nib_scratch_free(struct nib_scratch *scratch);
+
+struct nib_specials {
+    uint64_t nan, inf;
+};
+/* Reads `count` x `lines` elements from (line, start) into x (lines x tile_inner), zero where there are none. */
+void nib_tile_load(const struct nib_walk *walk, const struct nib_isa *isa, size_t line, size_t start, float *x);
+void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *walk, size_t tile, struct nib_scratch *scratch,
+                       struct nib_quantized *out, struct nib_specials *specials);
+
+/* The shape and buffers of a result; NIB_EINVAL if `out` was made for another quantizer or shape. */
+enum nib_status nib_quantized_check(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis,
+                                    const struct nib_quantized *out, struct nib_error *error);
+enum nib_status nib_view_check(struct nib_view x, struct nib_error *error);
+/* The tensor scale that nib_quantize uses: given, from a given amax, or computed. */
+enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct nib_view x,
+                                        const struct nib_quantize_options *options, const struct nib_isa *isa,
+                                        struct nib_tensor_scale *out, struct nib_error *error);
+float nib_amax_compute(const struct nib_quantizer *q, struct nib_view x, int threads, const struct nib_isa *isa);
+
+#endif

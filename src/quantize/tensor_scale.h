@@ -1,0 +1,25 @@
+/* The second level: the scale that all blocks of a tensor share. */
+#ifndef NIB_QUANTIZE_TENSOR_SCALE_H
+#define NIB_QUANTIZE_TENSOR_SCALE_H
+
+#include <nibble/quantize.h>
+#include "format/quantizer.h"
+
+/* Constants of one tensor, each rounded once to binary32. */
+struct nib_tensor_scale {
+    float amax;      /* g */
+    float encode;    /* S */
+    float decode;    /* D */
+    float target_reciprocal; /* rT */
+    float block_target;      /* Q */
+    float block_reciprocal;  /* rQ */
+};
+
+/* From the tensor amax by the quantizer's axes. */
+struct nib_tensor_scale nib_tensor_scale_of_amax(const struct nib_quantizer *q, float amax);
+/* From a scale that the caller has; the amax that dequantization may ask for is T*D. */
+struct nib_tensor_scale nib_tensor_scale_given(const struct nib_quantizer *q, float encode, float decode);
+/* Where the block format has no tensor scale. */
+struct nib_tensor_scale nib_tensor_scale_none(const struct nib_quantizer *q);
+
+#endif

@@ -1,0 +1,219 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/memory.h"
+#include "core/convert.h"
+#include "quantize/stages.h"
+#include "quantize/quantize_ref.h"
+
+struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_error *error) {
+    size_t count = walk->tile_rows * walk->tile_inner;
+    struct nib_scratch *scratch = nib_alloc(1, sizeof *scratch, "a tile", error);
+    if (scratch == NULL) return NULL;
+    scratch->x = nib_alloc(count, sizeof *scratch->x, "a tile of elements", error);
+    scratch->values = nib_alloc(count, sizeof *scratch->values, "a tile of values", error);
+    scratch->codes = nib_alloc(count, 1, "a tile of codes", error);
+    size_t block = (size_t)walk->block_rows * walk->block_size;
+    scratch->block_x = nib_alloc(block, sizeof *scratch->block_x, "a block of elements", error);
+    scratch->block_codes = nib_alloc(block, 1, "a block of codes", error);
+    if (scratch->x && scratch->values && scratch->codes && scratch->block_x && scratch->block_codes) return scratch;
+    nib_scratch_free(scratch);
+    return NULL;
+}
+
+void nib_scratch_free(struct nib_scratch *scratch) {
+    if (scratch == NULL) return;
+    free(scratch->x);
+    free(scratch->values);
+    free(scratch->codes);
+    free(scratch->block_x);
+    free(scratch->block_codes);
+    free(scratch);
+}
+
+static void load_run(const struct nib_view *x, const struct nib_isa *isa, size_t offset, size_t count, float *out) {
+    switch (x->dtype) {
+    case NIB_F32: memcpy(out, (const float *)x->data + offset, count * sizeof *out); break;
+    case NIB_BF16: isa->load_bf16((const uint16_t *)x->data + offset, out, count); break;
+    case NIB_F16: isa->load_f16((const uint16_t *)x->data + offset, out, count); break;
+    }
+}
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+void nib_tile_load(const struct nib_walk *w, const struct nib_isa *isa, size_t line, size_t start, float *x) {
+    size_t lines = smaller(w->tile_rows, w->outer - line), count = smaller(w->tile_inner, w->inner - start);
+    if (lines < w->tile_rows || count < w->tile_inner) memset(x, 0, w->tile_rows * w->tile_inner * sizeof *x);
+    if (w->axis == NIB_ALONG_COLS) {
+        for (size_t r = 0; r < lines; r++)
+            load_run(&w->x, isa, (line + r) * w->x.stride + start, count, x + r * w->tile_inner);
+        return;
+    }
+    float run[NIB_TILE];
+    for (size_t j = 0; j < count; j++)
+        for (size_t r = 0; r < lines; r += NIB_TILE) {
+            size_t n = smaller(NIB_TILE, lines - r);
+            load_run(&w->x, isa, (start + j) * w->x.stride + line + r, n, run);
+            for (size_t i = 0; i < n; i++) x[(r + i) * w->tile_inner + j] = run[i];
+        }
+}
+
+/* Where the tile lies, and how much of it exists. */
+struct place {
+    size_t line, start, lines, count;
+    const float *x;
+    uint8_t *codes;
+    float *values;
+};
+
+/* The whole tile can be read where it is. */
+static bool is_direct(const struct nib_walk *w, const struct place *p) {
+    return w->axis == NIB_ALONG_COLS && p->count == w->tile_inner && p->lines == w->tile_rows &&
+           (w->tile_rows == 1 || w->x.stride == w->tile_inner);
+}
+
+/* One block by the reference. Its elements are gathered, because its lines are apart in the tile. */
+static void reference_block(const struct nib_stages *stages, const struct nib_walk *w, struct nib_scratch *scratch,
+                            const struct place *p, size_t band, size_t column, bool want_values) {
+    size_t size = w->block_size;
+    float *x = scratch->block_x;
+    uint8_t *codes = scratch->block_codes;
+    for (size_t r = 0; r < w->block_rows; r++)
+        memcpy(x + r * size, p->x + (band * w->block_rows + r) * w->tile_inner + column * size, size * sizeof *x);
+    struct nib_ref_block block = {.x = x, .count = size * w->block_rows, .codes = codes};
+    nib_ref_quantize(stages->q, &stages->k.tensor, &block);
+    for (size_t r = 0; r < w->block_rows; r++) {
+        size_t line = band * w->block_rows + r, at = line * w->tile_inner + column * size;
+        scratch->scale[line * w->tile_blocks + column] = block.scale;
+        memcpy(p->codes + at, codes + r * size, size);
+        for (size_t j = 0; want_values && j < size; j++)
+            p->values[at + j] = nib_ref_dequantize(stages->q, &stages->k.tensor, block.scale, codes[r * size + j], NULL);
+    }
+}
+
+static void count_specials(const float *x, size_t count, struct nib_specials *specials) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t magnitude = nib_bits_of_float(x[i]) & NIB_BITS_MAGNITUDE;
+        specials->nan += magnitude > NIB_BITS_INFINITY;
+        specials->inf += magnitude == NIB_BITS_INFINITY;
+    }
+}
+
+/* Scales of the tile: amax, over all lines of a block, then the stages. */
+static void scale_stages(const struct nib_stages *stages, const struct nib_walk *w, struct nib_scratch *t, size_t blocks) {
+    for (size_t i = 0; i < blocks; i++) t->b[i] = nib_float_of_bits(t->amax[i]);
+    if (w->block_rows > 1)
+        for (size_t band = 0; band < blocks; band += w->block_rows * w->tile_blocks)
+            for (size_t c = 0; c < w->tile_blocks; c++) {
+                float most = 0;
+                for (size_t r = 0; r < w->block_rows; r++) most = fmaxf(most, t->b[band + r * w->tile_blocks + c]);
+                for (size_t r = 0; r < w->block_rows; r++) t->b[band + r * w->tile_blocks + c] = most;
+            }
+    stages->block_scale(&stages->k, t->b, t->v);
+    if (stages->bound != NULL) {
+        float bounded[NIB_TILE];
+        stages->bound(&stages->k, t->v, bounded);
+        memcpy(t->v, bounded, sizeof bounded);
+    }
+    stages->codec(&stages->k, t->v, t->scale, t->s);
+    stages->factor(&stages->k, t->s, t->factor);
+}
+
+/* Whether sub-block i must go to the reference; settles the factor of zero scales. */
+static bool is_special(const struct nib_stages *stages, struct nib_scratch *t, size_t i) {
+    const struct nib_axes *axes = &stages->q->axes;
+    if (t->amax[i] >= NIB_BITS_INFINITY || !(t->v[i] < INFINITY)) return true;
+    if (axes->scale_overflow == NIB_SCALE_OVERFLOW_NAN && t->v[i] > stages->k.largest_scale) return true;
+    if (t->s[i] == 0 && axes->zero_scale == NIB_ZERO_SCALE_ZERO) {
+        t->factor[i] = stages->operation == NIB_MULTIPLY ? 0 : INFINITY; /* either way a zero with the sign of x */
+        return false;
+    }
+    return !(t->factor[i] < INFINITY) || (stages->operation == NIB_DIVIDE && t->factor[i] == 0);
+}
+
+static void store_scales(const struct nib_walk *w, const struct nib_scratch *t, const struct place *p,
+                         struct nib_quantized *out) {
+    size_t row = p->line / w->block_rows, column = p->start / w->block_size;
+    size_t bands = smaller(w->tile_rows / w->block_rows, out->scale_rows - row);
+    size_t blocks = smaller(w->tile_blocks, out->scale_cols - column);
+    for (size_t band = 0; band < bands; band++) {
+        uint8_t *to = out->scales + ((row + band) * out->scale_cols + column) * out->scale_bytes;
+        const uint32_t *from = t->scale + band * w->block_rows * w->tile_blocks;
+        for (size_t c = 0; c < blocks; c++)
+            for (unsigned byte = 0; byte < out->scale_bytes; byte++)
+                to[c * out->scale_bytes + byte] = (uint8_t)(from[c] >> 8 * byte);
+    }
+}
+
+static void store_packed(const struct nib_stages *stages, const struct nib_walk *w, const struct place *p,
+                         struct nib_quantized *out) {
+    for (size_t r = 0; r < p->lines; r++) {
+        uint8_t *to = out->packed + (p->line + r) * out->packed_stride + p->start / 2;
+        const uint8_t *from = p->codes + r * w->tile_inner;
+        stages->isa->pack(from, p->count & ~(size_t)1, to);
+        if (p->count % 2 != 0) to[p->count / 2] = from[p->count - 1];
+    }
+}
+
+static void store_codes_and_values(const struct nib_walk *w, const struct place *p, struct nib_quantized *out, bool direct) {
+    if (w->axis == NIB_ALONG_COLS) {
+        for (size_t r = 0; r < p->lines && !direct; r++) {
+            size_t to = (p->line + r) * out->cols + p->start, from = r * w->tile_inner;
+            if (out->codes != NULL) memcpy(out->codes + to, p->codes + from, p->count);
+            if (out->values != NULL) memcpy(out->values + to, p->values + from, p->count * sizeof *out->values);
+        }
+        return;
+    }
+    for (size_t j = 0; j < p->count; j++)
+        for (size_t r = 0; r < p->lines; r++) {
+            size_t to = (p->start + j) * out->cols + p->line + r, from = r * w->tile_inner + j;
+            if (out->codes != NULL) out->codes[to] = p->codes[from];
+            if (out->values != NULL) out->values[to] = p->values[from];
+        }
+}
+
+void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w, size_t tile, struct nib_scratch *t,
+                       struct nib_quantized *out, struct nib_specials *specials) {
+    struct place p = {.line = tile / w->tiles_along * w->tile_rows, .start = tile % w->tiles_along * w->tile_inner,
+                      .codes = t->codes, .values = t->values};
+    p.lines = smaller(w->tile_rows, w->outer - p.line);
+    p.count = smaller(w->tile_inner, w->inner - p.start);
+    bool direct = is_direct(w, &p), in_f32 = w->x.dtype == NIB_F32;
+    size_t at = p.line * out->cols + p.start; /* of a direct tile in codes and values */
+    p.x = t->x;
+    if (direct && in_f32)
+        p.x = (const float *)w->x.data + p.line * w->x.stride + p.start;
+    else
+        nib_tile_load(w, stages->isa, p.line, p.start, t->x);
+    bool want_values = out->values != NULL, want_codes = out->codes != NULL || out->packed != NULL || want_values;
+    bool dense = w->tile_rows == 1 || out->cols == w->tile_inner;
+    if (direct && dense && out->codes != NULL) p.codes = out->codes + at;
+    if (direct && dense && want_values) p.values = out->values + at;
+
+    size_t blocks = w->tile_rows * w->tile_blocks;
+    if (!stages->reference) {
+        stages->isa->block_amax(p.x, blocks, w->block_size, t->amax);
+        scale_stages(stages, w, t, blocks);
+    }
+    uint64_t special[NIB_TILE] = {0};
+    bool any_special = stages->reference;
+    for (size_t i = 0; i < blocks && !stages->reference; i++) any_special |= special[i] = is_special(stages, t, i);
+    if (!stages->reference && want_codes) stages->encode(&stages->k, p.x, t->factor, blocks, w->block_size, p.codes);
+    if (!stages->reference && want_values) {
+        stages->dequantize(&stages->k, t->s, t->back);
+        stages->isa->values(&stages->k, p.codes, t->back, blocks, w->block_size, stages->second, p.values);
+    }
+    for (size_t band = 0; any_special && band < w->tile_rows / w->block_rows; band++)
+        for (size_t c = 0; c < w->tile_blocks; c++) {
+            bool here = stages->reference;
+            for (size_t r = 0; r < w->block_rows && !stages->reference; r++)
+                here |= special[(band * w->block_rows + r) * w->tile_blocks + c] != 0;
+            if (!here) continue;
+            reference_block(stages, w, t, &p, band, c, want_values);
+            for (size_t r = 0; r < w->block_rows; r++)
+                count_specials(p.x + (band * w->block_rows + r) * w->tile_inner + c * w->block_size, w->block_size, specials);
+        }
+    if (out->scales != NULL) store_scales(w, t, &p, out);
+    if (out->packed != NULL) store_packed(stages, w, &p, out);
+    if (out->codes != NULL || want_values) store_codes_and_values(w, &p, out, direct && dense);
+}
