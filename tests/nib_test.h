@@ -5,6 +5,7 @@
 #define NIB_TEST_H
 
 #include <CUnit/Basic.h>
+#include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,14 @@
 static inline bool nib_test_full(void) {
     const char *level = getenv("NIBBLE_TEST_LEVEL");
     return level != NULL && strcmp(level, "full") == 0;
+}
+
+/* Whether the process now runs in a locale with a decimal comma; setlocale(LC_ALL, "C") ends it. ctest gives the
+ * tests a folder with such a locale wherever it can be made. */
+static inline bool nib_test_comma_locale(void) {
+    if (setlocale(LC_ALL, "de_DE.UTF-8") != NULL) return true;
+    fputs("\nnot tested: no locale with a decimal comma (package locales)\n", stderr);
+    return false;
 }
 
 /* Fails with a message instead of a bare expression. */

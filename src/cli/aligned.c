@@ -52,16 +52,22 @@ static const char *cell_text(const struct nib_table *table, size_t row, size_t i
     return buffer;
 }
 
-static void pad(int columns, FILE *stream) {
-    if (columns > 0) fprintf(stream, "%*s", columns, "");
-}
+/* A line in the making: blanks are printed only before something that follows, so that no line ends in one. */
+struct line {
+    FILE *stream;
+    int blanks;
+    bool begun; /* a cell has been added */
+};
 
-/* One cell; the last column's texts get no trailing blanks. */
-static void print_cell(const char *text, int width, bool right, bool last, FILE *stream) {
-    int blanks = width - nib_output_width(text);
-    if (right) pad(blanks, stream);
-    fputs(text, stream);
-    if (!right && !last) pad(blanks, stream);
+static void add_cell(struct line *line, const char *text, int width, bool right) {
+    int room = width - nib_output_width(text);
+    line->blanks += (line->begun ? 2 : 0) + (right ? room : 0);
+    line->begun = true;
+    if (text[0] != '\0') {
+        fprintf(line->stream, "%*s%s", line->blanks, "", text);
+        line->blanks = 0;
+    }
+    if (!right) line->blanks += room;
 }
 
 static bool shown(const struct nib_layout *layout, size_t i) {
@@ -77,28 +83,27 @@ static const char *heading_of(const struct nib_column *column) {
 void nib_output_aligned(const struct nib_call *call, const struct nib_table *table, const struct nib_layout *layout,
                         FILE *stream) {
     struct nib_style style = nib_output_style(call, stream);
-    size_t columns = nib_table_columns(table), rows = nib_table_rows(table), last = 0;
+    size_t columns = nib_table_columns(table), rows = nib_table_rows(table);
     int *width = calloc(columns + 1, sizeof *width);
     if (width == NULL) return;
     char buffer[CELL];
     for (size_t i = 0; i < columns; i++) {
         if (!shown(layout, i)) continue;
-        last = i;
         width[i] = nib_output_width(heading_of(nib_table_column(table, i)));
         for (size_t row = 0; row < rows; row++) {
             int cell = nib_output_width(cell_text(table, row, i, buffer));
             if (cell > width[i]) width[i] = cell;
         }
     }
-    const char *indent = layout != NULL && layout->grouped ? "  " : "";
-    if (layout != NULL && layout->headline != NULL) fprintf(stream, "%s%s%s\n\n", style.bold, layout->headline, style.plain);
-    fprintf(stream, "%s%s", indent, style.dim);
-    for (size_t i = 0, first = 1; i < columns; i++) {
+    int indent = layout != NULL && layout->grouped ? 2 : 0;
+    if (layout != NULL && layout->headline != NULL)
+        fprintf(stream, "%s%s%s\n\n", style.bold, layout->headline, style.plain);
+    fputs(style.dim, stream);
+    struct line line = {stream, indent, false};
+    for (size_t i = 0; i < columns; i++) {
         if (!shown(layout, i)) continue;
         const struct nib_column *column = nib_table_column(table, i);
-        if (!first) fputs("  ", stream);
-        first = 0;
-        print_cell(heading_of(column), width[i], column->type != NIB_COLUMN_TEXT, i == last, stream);
+        add_cell(&line, heading_of(column), width[i], column->type != NIB_COLUMN_TEXT);
     }
     fprintf(stream, "%s\n", style.plain);
     const char *group = NULL;
@@ -108,14 +113,11 @@ void nib_output_aligned(const struct nib_call *call, const struct nib_table *tab
             if (group == NULL || strcmp(group, now) != 0) fprintf(stream, "%s%s%s\n", style.bold, now, style.plain);
             group = now;
         }
-        fputs(indent, stream);
-        for (size_t i = 0, first = 1; i < columns; i++) {
-            if (!shown(layout, i)) continue;
-            if (!first) fputs("  ", stream);
-            first = 0;
-            print_cell(cell_text(table, row, i, buffer), width[i], nib_table_column(table, i)->type != NIB_COLUMN_TEXT,
-                       i == last, stream);
-        }
+        line = (struct line){stream, indent, false};
+        for (size_t i = 0; i < columns; i++)
+            if (shown(layout, i))
+                add_cell(&line, cell_text(table, row, i, buffer), width[i],
+                         nib_table_column(table, i)->type != NIB_COLUMN_TEXT);
         fputc('\n', stream);
     }
     free(width);

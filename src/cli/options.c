@@ -100,7 +100,9 @@ static enum nib_status store_choice(struct parse *parse, const struct nib_option
 static enum nib_status store_real(struct parse *parse, const struct nib_option *option, void *field,
                                   const char *value) {
     char expected[128];
-    if (isfinite(option->real_low) || isfinite(option->real_high))
+    if (isfinite(option->real_low) && !isfinite(option->real_high))
+        snprintf(expected, sizeof expected, "a number of at least %g", option->real_low);
+    else if (isfinite(option->real_low) || isfinite(option->real_high))
         snprintf(expected, sizeof expected, "a number from %g to %g", option->real_low, option->real_high);
     else
         snprintf(expected, sizeof expected, "a number");

@@ -121,6 +121,8 @@ static void write_number(struct nib_json *json, double value, int digits) {
         fputs("\"nan\"", json->stream);
     } else if (isinf(value)) {
         fputs(value > 0 ? "\"inf\"" : "\"-inf\"", json->stream);
+    } else if (value == 0) { /* "-0" would be an integer for many readers, and lose its sign */
+        fputs(signbit(value) ? "-0.0" : "0", json->stream);
     } else {
         locale_t saved = uselocale(json->c_locale);
         fprintf(json->stream, "%.*g", digits, value);
