@@ -5,7 +5,9 @@
 
 #include "core/key.h"
 
-static inline uint32_t nib_bits_of_bf16(uint16_t half) { return (uint32_t)half << 16; }
+static inline uint32_t nib_bits_of_bf16(uint16_t half) {
+    return (uint32_t)half << 16;
+}
 
 static inline uint16_t nib_bf16_of_bits(uint32_t bits) {
     uint32_t rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;

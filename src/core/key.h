@@ -20,12 +20,18 @@ static inline float nib_float_of_bits(uint32_t bits) {
     return x;
 }
 
-static inline bool nib_bits_are_nan(uint32_t bits) { return (bits & NIB_BITS_MAGNITUDE) > NIB_BITS_INFINITY; }
+static inline bool nib_bits_are_nan(uint32_t bits) {
+    return (bits & NIB_BITS_MAGNITUDE) > NIB_BITS_INFINITY;
+}
 
 /* Ascending with the number; -0 is -1 and +0 is 0. */
-static inline int32_t nib_key_of_bits(uint32_t bits) { return (int32_t)(bits ^ ((uint32_t)((int32_t)bits >> 31) >> 1)); }
+static inline int32_t nib_key_of_bits(uint32_t bits) {
+    return (int32_t)(bits ^ ((uint32_t)((int32_t)bits >> 31) >> 1));
+}
 
 /* The map is its own inverse. */
-static inline uint32_t nib_bits_of_key(int32_t key) { return (uint32_t)nib_key_of_bits((uint32_t)key); }
+static inline uint32_t nib_bits_of_key(int32_t key) {
+    return (uint32_t)nib_key_of_bits((uint32_t)key);
+}
 
 #endif

@@ -14,7 +14,9 @@ static inline uint32_t nib_round_rank(const int32_t threshold[NIB_THRESHOLDS], u
     return rank;
 }
 
-static inline uint32_t nib_round_code_of_rank(uint64_t codes, uint32_t rank) { return (uint32_t)(codes >> 4 * rank) & 15; }
+static inline uint32_t nib_round_code_of_rank(uint64_t codes, uint32_t rank) {
+    return (uint32_t)(codes >> 4 * rank) & 15;
+}
 
 /* The code in a symmetric grid: 7 comparisons of the magnitude, then the sign. */
 static inline uint32_t nib_round_magnitude(const int32_t magnitude_threshold[7], uint32_t bits) {

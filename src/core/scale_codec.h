@@ -51,17 +51,23 @@ static inline uint32_t nib_minifloat_decode(uint32_t code, int mbits, int bias, 
 static inline uint32_t nib_e4m3_encode(uint32_t bits, enum nib_scale_rounding mode) {
     return nib_minifloat_encode(bits, 3, 7, 0x7E, 0x7F, mode);
 }
-static inline uint32_t nib_e4m3_decode(uint32_t code) { return nib_minifloat_decode(code & 0x7F, 3, 7, 0x7E); }
+static inline uint32_t nib_e4m3_decode(uint32_t code) {
+    return nib_minifloat_decode(code & 0x7F, 3, 7, 0x7E);
+}
 
 static inline uint32_t nib_e5m2_encode(uint32_t bits, enum nib_scale_rounding mode) {
     return nib_minifloat_encode(bits, 2, 15, 0x7B, 0x7F, mode);
 }
-static inline uint32_t nib_e5m2_decode(uint32_t code) { return nib_minifloat_decode(code & 0x7F, 2, 15, 0x7B); }
+static inline uint32_t nib_e5m2_decode(uint32_t code) {
+    return nib_minifloat_decode(code & 0x7F, 2, 15, 0x7B);
+}
 
 static inline uint32_t nib_ue5m3_encode(uint32_t bits, enum nib_scale_rounding mode) {
     return nib_minifloat_encode(bits, 3, 15, 0xFE, 0xFF, mode);
 }
-static inline uint32_t nib_ue5m3_decode(uint32_t code) { return nib_minifloat_decode(code & 0xFF, 3, 15, 0xFE); }
+static inline uint32_t nib_ue5m3_decode(uint32_t code) {
+    return nib_minifloat_decode(code & 0xFF, 3, 15, 0xFE);
+}
 
 /* Powers of two from 2^-127 (a binary32 subnormal) to 2^127; the sign is ignored. */
 static inline uint32_t nib_e8m0_encode(uint32_t bits, enum nib_scale_rounding mode) {
@@ -87,6 +93,8 @@ static inline uint32_t nib_bf16_encode(uint32_t bits, enum nib_scale_rounding mo
     code = code < 0x7F7F ? code : 0x7F7F;
     return magnitude > NIB_BITS_INFINITY ? 0x7FC0 : code | (bits >> 16 & 0x8000);
 }
-static inline uint32_t nib_bf16_decode(uint32_t code) { return code << 16; }
+static inline uint32_t nib_bf16_decode(uint32_t code) {
+    return code << 16;
+}
 
 #endif

@@ -45,10 +45,9 @@ static enum nib_status read_shape(const struct nib_yaml *document, const char *s
     if (times != NULL) snprintf(rows_text, sizeof rows_text, "%.*s", (int)(times - shape), shape);
     if (times == NULL || !nib_number_integer(rows_text, 1, LARGEST_EXTENT, &rows) ||
         !nib_number_integer(times + 1, 1, LARGEST_EXTENT, &cols))
-        return nib_fail_at(error, NIB_ESYNTAX, nib_yaml_label(document),
-                           nib_yaml_line(nib_yaml_get(nib_yaml_root(document), "shape")),
-                           "shape is \"%s\"; expected ROWSxCOLS such as 1x16, extents from 1 to %d", shape,
-                           (int)LARGEST_EXTENT);
+        return nib_fail_at(
+            error, NIB_ESYNTAX, nib_yaml_label(document), nib_yaml_line(nib_yaml_get(nib_yaml_root(document), "shape")),
+            "shape is \"%s\"; expected ROWSxCOLS such as 1x16, extents from 1 to %d", shape, (int)LARGEST_EXTENT);
     block->block_rows = (unsigned)rows;
     block->block_cols = (unsigned)cols;
     return NIB_OK;
@@ -66,7 +65,8 @@ static void resolve(const char *label, const char *name, char *out, size_t size)
 /* A name that is not found is this file's mistake, on the line that gives it. */
 static enum nib_status place_error(const struct nib_yaml *document, const char *key, enum nib_status status,
                                    struct nib_error *error) {
-    if (status != NIB_ENOTFOUND || error == NULL) return status;
+    if (status != NIB_ENOTFOUND) return status;
+    if (error == NULL) return NIB_ESYNTAX;
     char text[sizeof error->text];
     memcpy(text, error->text, sizeof text);
     return nib_fail_at(error, NIB_ESYNTAX, nib_yaml_label(document),

@@ -1,5 +1,6 @@
 /* Element formats: from YAML or levels to an immutable object. */
 #include "base/error.h"
+#include "base/fpenv.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/sha256.h"
@@ -98,7 +99,8 @@ static enum nib_status read_level(const struct nib_yaml *document, const struct 
     if (nib_number_exact_float(text, out)) return NIB_OK;
     if (nib_number_float(text, &nearest))
         return nib_fail_at(error, NIB_ESYNTAX, label, line,
-                           "level %.60s is not exactly a binary32 number; the nearest one is %a", text, (double)nearest);
+                           "level %.60s is not exactly a binary32 number; the nearest one is %a", text,
+                           (double)nearest);
     return nib_fail_at(error, NIB_ESYNTAX, label, line,
                        "level \"%.40s\" is not a finite number (decimal or hexadecimal; - marks an unused code)", text);
 }
@@ -192,10 +194,12 @@ static enum nib_status parse_named(const char *text, size_t length, const char *
     enum nib_status status = nib_yaml_parse(text, length, label, &document, error);
     if (status != NIB_OK) return status;
     snprintf(e.name, sizeof e.name, "%s", name);
+    struct nib_fpenv saved = nib_fpenv_enter();
     status = read_element(document, &e, error);
+    if (status == NIB_OK) derive(&e);
+    nib_fpenv_leave(saved);
     nib_yaml_free(document);
     if (status != NIB_OK) return status;
-    derive(&e);
     return publish(&e, text, length, out, error);
 }
 
@@ -217,8 +221,8 @@ enum nib_status nib_element_open(const char *name_or_path, const struct nib_elem
 
 /* The YAML that describes the levels, so that a grid made in memory can be saved and read again. */
 static int write_text(const struct nib_element *e, char *text, size_t size) {
-    int used = snprintf(text, size, "kind: element\ntitle: grid of %u levels\nsource: given as levels\nlevels: [",
-                        e->levels);
+    int used =
+        snprintf(text, size, "kind: element\ntitle: grid of %u levels\nsource: given as levels\nlevels: [", e->levels);
     for (unsigned code = 0; code < NIB_CODES; code++) {
         const char *separator = code == 0 ? "" : ", ";
         if (isnan(e->level[code]))
@@ -229,8 +233,8 @@ static int write_text(const struct nib_element *e, char *text, size_t size) {
     return used + snprintf(text + used, size - (size_t)used, "]\n");
 }
 
-enum nib_status nib_element_from_levels(const char *name, const float *levels, unsigned count,
-                                        const struct nib_element **out, struct nib_error *error) {
+static enum nib_status from_levels(const char *name, const float *levels, unsigned count,
+                                   const struct nib_element **out, struct nib_error *error) {
     struct nib_element e = {.levels = 0};
     char text[1024];
     if (count < 2 || count > NIB_CODES) return nib_fail(error, NIB_EINVAL, "%u levels; expected 2 to 16", count);
@@ -263,6 +267,14 @@ enum nib_status nib_element_from_levels(const char *name, const float *levels, u
     derive(&e);
     int length = write_text(&e, text, sizeof text);
     return publish(&e, text, (size_t)length, out, error);
+}
+
+enum nib_status nib_element_from_levels(const char *name, const float *levels, unsigned count,
+                                        const struct nib_element **out, struct nib_error *error) {
+    struct nib_fpenv saved = nib_fpenv_enter();
+    enum nib_status status = from_levels(name, levels, count, out, error);
+    nib_fpenv_leave(saved);
+    return status;
 }
 
 void nib_element_close(const struct nib_element *element) {

@@ -15,8 +15,10 @@ struct rule_file {
 };
 
 #define PLACE(member) offsetof(struct rule_file, member), sizeof(((struct rule_file *)0)->member)
-#define TYPE_FIELD {"type", NIB_FIELD_CHOICE, true, PLACE(type), 0, 0, rule_types}
-#define END_FIELD {NULL, NIB_FIELD_NODE, false, 0, 0, 0, 0, NULL}
+#define TYPE_FIELD                                                                                                     \
+    { "type", NIB_FIELD_CHOICE, true, PLACE(type), 0, 0, rule_types }
+#define END_FIELD                                                                                                      \
+    { NULL, NIB_FIELD_NODE, false, 0, 0, 0, 0, NULL }
 
 static const struct nib_field minifloat_fields[] = {
     TYPE_FIELD,

@@ -23,9 +23,13 @@ const char *nib_registry_name(const char *kind, size_t i) {
     return NULL;
 }
 
-static const char *name_of_kind(size_t i, const void *kind) { return nib_registry_name(kind, i); }
+static const char *name_of_kind(size_t i, const void *kind) {
+    return nib_registry_name(kind, i);
+}
 
-const char *nib_registry_suggest(const char *kind, const char *name) { return nib_suggest(name, name_of_kind, kind); }
+const char *nib_registry_suggest(const char *kind, const char *name) {
+    return nib_suggest(name, name_of_kind, kind);
+}
 
 void nib_registry_name_of(const char *label, char name[40]) {
     const char *slash = strrchr(label, '/'), *base = slash != NULL ? slash + 1 : label;
@@ -41,8 +45,9 @@ static enum nib_status not_found(const char *kind, const char *name, struct nib_
     int singular = (int)strlen(kind) - 1;
     if (near != NULL)
         return nib_fail(error, NIB_ENOTFOUND, "no %.*s \"%.80s\"; did you mean \"%s\"?", singular, kind, name, near);
-    return nib_fail(error, NIB_ENOTFOUND, "no %.*s \"%.80s\"; `nibble list %s` names them, and a file is given by its path",
-                    singular, kind, name, kind);
+    return nib_fail(error, NIB_ENOTFOUND,
+                    "no %.*s \"%.80s\"; `nibble list %s` names them, and a file is given by its path", singular, kind,
+                    name, kind);
 }
 
 enum nib_status nib_registry_read(const char *kind, const char *name_or_path, struct nib_registry_text *out,

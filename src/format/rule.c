@@ -1,6 +1,7 @@
 /* Rounding rules: thresholds, exactly, and the definition they are checked against. */
 #include "core/key.h"
 #include "base/error.h"
+#include "base/fpenv.h"
 #include <nibble/element.h>
 #include <string.h>
 
@@ -47,7 +48,9 @@ static int sign_of(struct wide x) {
     return any != 0;
 }
 
-static struct wide wide_of_float(float x) { return wide_of_bits(nib_bits_of_float(x)); }
+static struct wide wide_of_float(float x) {
+    return wide_of_bits(nib_bits_of_float(x));
+}
 
 /* The sign of 2x - (a + b): below, at or above the middle. */
 static int side_of_middle(uint32_t x, float a, float b) {
@@ -98,6 +101,7 @@ static int32_t threshold_of(const struct nib_element *e, enum nib_rounding mode,
 }
 
 void nib_rule_compile(const struct nib_element *element, enum nib_rounding mode, struct nib_rule *out) {
+    struct nib_fpenv saved = nib_fpenv_enter(); /* levels are compared as numbers, subnormal ones too */
     struct nib_rule rule = {.codes = 0, .symmetric = element->symmetric};
     unsigned half = element->levels / 2;
     for (unsigned i = 0; i < NIB_THRESHOLDS; i++)
@@ -105,6 +109,7 @@ void nib_rule_compile(const struct nib_element *element, enum nib_rounding mode,
     for (unsigned i = 0; i < 7; i++)
         rule.magnitude_threshold[i] = rule.symmetric && i + 1 < half ? rule.threshold[half + i] : INT32_MAX;
     for (unsigned r = 0; r < element->levels; r++) rule.codes |= (uint64_t)element->code_of_rank[r] << 4 * r;
+    nib_fpenv_leave(saved);
     *out = rule;
 }
 
@@ -117,10 +122,14 @@ static int compare_distance(uint32_t x, float a, float b) {
     return sign_of(sum(from_a, negative(from_b)));
 }
 
-static bool negative_zero(float x) { return nib_bits_of_float(x) == 0x80000000; }
+static bool negative_zero(float x) {
+    return nib_bits_of_float(x) == 0x80000000;
+}
 
 /* Whether rank r may be chosen for x when rounding toward zero: it lies between zero and x. */
-static bool toward_zero(float level, float x) { return x >= 0 ? level >= 0 && level <= x : level <= 0 && level >= x; }
+static bool toward_zero(float level, float x) {
+    return x >= 0 ? level >= 0 && level <= x : level <= 0 && level >= x;
+}
 
 /* Whether rank r is a better result for x than `best`. */
 static bool better(const struct nib_element *e, enum nib_rounding mode, uint32_t x, unsigned r, unsigned best) {
@@ -144,11 +153,13 @@ static bool better(const struct nib_element *e, enum nib_rounding mode, uint32_t
 }
 
 uint8_t nib_element_round_ref(const struct nib_element *element, enum nib_rounding mode, float x) {
+    struct nib_fpenv saved = nib_fpenv_enter();
     uint32_t bits = nib_bits_of_float(x);
     unsigned best = 0;
     if ((bits & NIB_BITS_MAGNITUDE) == NIB_BITS_INFINITY) bits -= 1; /* the largest finite number rounds alike */
     for (unsigned r = 1; r < element->levels; r++)
         if (better(element, mode, bits, r, best)) best = r;
+    nib_fpenv_leave(saved);
     return element->code_of_rank[best];
 }
 

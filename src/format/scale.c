@@ -1,5 +1,6 @@
 /* Scale formats: from YAML to an immutable object, and its codec. */
 #include "base/error.h"
+#include "base/fpenv.h"
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "core/scale_codec.h"
@@ -87,8 +88,8 @@ static enum nib_status set_minifloat(const struct nib_yaml *document, int line, 
     return NIB_OK;
 }
 
-static enum nib_status read_rule(const struct nib_yaml *document, const struct nib_yaml_node *node,
-                                 struct nib_scale *s, struct nib_error *error) {
+static enum nib_status read_rule(const struct nib_yaml *document, const struct nib_yaml_node *node, struct nib_scale *s,
+                                 struct nib_error *error) {
     struct rule_file rule = {.type = NIB_SCALE_FP32};
     const struct nib_yaml_node *type = nib_yaml_get(node, "type");
     const char *word = type != NULL ? nib_yaml_scalar(type) : NULL;
@@ -161,7 +162,9 @@ static enum nib_status parse_named(const char *text, size_t length, const char *
     enum nib_status status = nib_yaml_parse(text, length, label, &document, error);
     if (status != NIB_OK) return status;
     snprintf(s.name, sizeof s.name, "%s", name);
+    struct nib_fpenv saved = nib_fpenv_enter();
     status = read_scale(document, &s, error);
+    nib_fpenv_leave(saved);
     nib_yaml_free(document);
     if (status != NIB_OK) return status;
     struct nib_scale *copy = nib_alloc(1, sizeof *copy + length + 1, "a scale format", error);
@@ -191,7 +194,9 @@ enum nib_status nib_scale_open(const char *name_or_path, const struct nib_scale 
     return status;
 }
 
-void nib_scale_close(const struct nib_scale *scale) { free((void *)(uintptr_t)scale); }
+void nib_scale_close(const struct nib_scale *scale) {
+    free((void *)(uintptr_t)scale);
+}
 
 uint32_t nib_scale_encode(const struct nib_scale *scale, enum nib_scale_rounding mode, float value) {
     uint32_t bits = nib_bits_of_float(value), magnitude = bits & NIB_BITS_MAGNITUDE;
@@ -216,5 +221,6 @@ float nib_scale_decode(const struct nib_scale *scale, uint32_t code) {
     case NIB_SCALE_MINIFLOAT: break;
     }
     uint32_t mask = scale->has_sign ? 0x7F : 0xFF, sign = scale->has_sign ? code >> 7 & 1 : 0;
-    return nib_float_of_bits(nib_minifloat_decode(code & mask, scale->mbits, scale->bias, scale->max_code) | sign << 31);
+    return nib_float_of_bits(nib_minifloat_decode(code & mask, scale->mbits, scale->bias, scale->max_code) | sign
+                                                                                                                 << 31);
 }

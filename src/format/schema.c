@@ -76,8 +76,9 @@ static enum nib_status read_field(const struct nib_yaml *document, const struct 
     case NIB_FIELD_INTEGER: {
         int64_t value;
         if (!nib_number_integer(text, field->low, field->high, &value))
-            return nib_fail_at(error, NIB_ESYNTAX, label, line, "%s is \"%.40s\"; expected an integer from %lld to %lld",
-                               field->key, text, (long long)field->low, (long long)field->high);
+            return nib_fail_at(error, NIB_ESYNTAX, label, line,
+                               "%s is \"%.40s\"; expected an integer from %lld to %lld", field->key, text,
+                               (long long)field->low, (long long)field->high);
         memcpy(place, &value, sizeof value);
         return NIB_OK;
     }

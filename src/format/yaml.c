@@ -13,9 +13,9 @@ struct nib_yaml_node {
     enum nib_yaml_kind kind;
     int line;
     size_t count, capacity;
-    char *text;                           /* scalar */
-    const struct nib_yaml_node **values;  /* items, or the values of pairs */
-    const struct nib_yaml_node **keys;    /* mapping: scalars, beside values */
+    char *text;                          /* scalar */
+    const struct nib_yaml_node **values; /* items, or the values of pairs */
+    const struct nib_yaml_node **keys;   /* mapping: scalars, beside values */
     struct nib_yaml_node *next_allocated;
 };
 
@@ -182,7 +182,8 @@ static enum nib_status read_node(struct builder *b, const yaml_event_t *event, i
     enum nib_status status;
     int line = (int)event->start_mark.line + 1;
     if (depth > DEEPEST)
-        return nib_fail_at(b->error, NIB_ESYNTAX, b->document->label, line, "nested deeper than %d levels", (int)DEEPEST);
+        return nib_fail_at(b->error, NIB_ESYNTAX, b->document->label, line, "nested deeper than %d levels",
+                           (int)DEEPEST);
     switch (event->type) {
     case YAML_SCALAR_EVENT:
         status = refuse_decoration(b, event, event->data.scalar.anchor, event->data.scalar.tag);
@@ -197,7 +198,8 @@ static enum nib_status read_node(struct builder *b, const yaml_event_t *event, i
         return nib_fail_at(b->error, NIB_ESYNTAX, b->document->label, line, "aliases are not used in format files: *%s",
                            (const char *)event->data.alias.anchor);
     default:
-        return nib_fail_at(b->error, NIB_ESYNTAX, b->document->label, line, "not valid YAML: a value was expected here");
+        return nib_fail_at(b->error, NIB_ESYNTAX, b->document->label, line,
+                           "not valid YAML: a value was expected here");
     }
 }
 
@@ -266,20 +268,34 @@ void nib_yaml_free(struct nib_yaml *document) {
     free(document);
 }
 
-const struct nib_yaml_node *nib_yaml_root(const struct nib_yaml *document) { return document->root; }
-const char *nib_yaml_label(const struct nib_yaml *document) { return document->label; }
+const struct nib_yaml_node *nib_yaml_root(const struct nib_yaml *document) {
+    return document->root;
+}
+const char *nib_yaml_label(const struct nib_yaml *document) {
+    return document->label;
+}
 
-enum nib_yaml_kind nib_yaml_kind_of(const struct nib_yaml_node *node) { return node->kind; }
-int nib_yaml_line(const struct nib_yaml_node *node) { return node->line; }
+enum nib_yaml_kind nib_yaml_kind_of(const struct nib_yaml_node *node) {
+    return node->kind;
+}
+int nib_yaml_line(const struct nib_yaml_node *node) {
+    return node->line;
+}
 const char *nib_yaml_scalar(const struct nib_yaml_node *node) {
     return node->kind == NIB_YAML_SCALAR ? node->text : NULL;
 }
-size_t nib_yaml_count(const struct nib_yaml_node *node) { return node->count; }
+size_t nib_yaml_count(const struct nib_yaml_node *node) {
+    return node->count;
+}
 const struct nib_yaml_node *nib_yaml_item(const struct nib_yaml_node *sequence, size_t i) {
     return sequence->values[i];
 }
-const char *nib_yaml_key(const struct nib_yaml_node *mapping, size_t i) { return mapping->keys[i]->text; }
-int nib_yaml_key_line(const struct nib_yaml_node *mapping, size_t i) { return mapping->keys[i]->line; }
+const char *nib_yaml_key(const struct nib_yaml_node *mapping, size_t i) {
+    return mapping->keys[i]->text;
+}
+int nib_yaml_key_line(const struct nib_yaml_node *mapping, size_t i) {
+    return mapping->keys[i]->line;
+}
 const struct nib_yaml_node *nib_yaml_value(const struct nib_yaml_node *mapping, size_t i) {
     return mapping->values[i];
 }
