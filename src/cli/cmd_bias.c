@@ -1,0 +1,234 @@
+/* nibble bias: how much each quantizer shrinks each tensor, raw and rotated. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "io/json_out.h"
+#include "job/bias.h"
+
+struct arguments {
+    struct nib_texts quantizers, rotations, distributions;
+    int64_t count;
+    int axis, gemm, operand;
+    bool per_level, all;
+};
+
+static const struct arguments defaults = {.count = 1 << 22, .axis = -1, .gemm = -1, .operand = -1};
+static const char *const axes[] = {"cols", "rows", NULL}; /* the order of enum nib_axis */
+
+static const struct nib_option options[] = {
+    NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER",
+                 "quantizers to compare; by default e2m1-fp32, e1m2-fp32, te-nvfp4 and ocp-mxfp4"),
+    NIB_OPT_LIST(struct arguments, rotations, "rotate", 'r', "ROTATION",
+                 "rotations along the reduction axis; results without one are always shown beside"),
+    NIB_OPT_LIST(struct arguments, distributions, "dist", 'd', "DIST",
+                 "random tensors instead of files: gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4)"),
+    NIB_OPT_INTEGER(struct arguments, count, "count", 'n', "N", 1024, INT64_C(1) << 32, "elements of a random tensor"),
+    NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes, "reduction axis of every tensor"),
+    NIB_OPT_CHOICE(struct arguments, gemm, "gemm", 0, "GEMM", nib_gemm_names,
+                   "only this GEMM; by default each one that a tensor takes part in"),
+    NIB_OPT_CHOICE(struct arguments, operand, "operand", 0, "OPERAND", nib_operand_names,
+                   "what the tensors are; by default their names tell (NAME.input, NAME.weight, NAME.grad_output)"),
+    NIB_OPT_FLAG(struct arguments, all, "all", 'a', "a line for every tensor even where there are many"),
+    NIB_OPT_FLAG(struct arguments, per_level, "per-level", 'l', "count, share and mean error of every level"),
+    NIB_OPT_END,
+};
+
+static const struct nib_example examples[] = {
+    {"nibble bias --dist gaussian,laplace,t3 --rotate rht16", "both grids on random tensors"},
+    {"nibble bias --dist gaussian --quantizer e2m1-fp32 --per-level", "which levels cause the bias"},
+    {NULL, NULL},
+};
+
+/* The formats of a call, opened. */
+struct formats {
+    const struct nib_quantizer **quantizers;
+    const struct nib_rotation **rotations;
+    struct nib_distribution *distributions;
+    size_t quantizer_count, rotation_count, distribution_count;
+};
+
+static void formats_close(struct formats *formats) {
+    for (size_t i = 0; i < formats->quantizer_count; i++) nib_quantizer_close(formats->quantizers[i]);
+    for (size_t i = 0; i < formats->rotation_count; i++) nib_rotation_close(formats->rotations[i]);
+    free(formats->quantizers);
+    free(formats->rotations);
+    free(formats->distributions);
+}
+
+static enum nib_status formats_open(const struct arguments *arguments, struct formats *out, struct nib_error *error) {
+    static const char *const usual[] = {"e2m1-fp32", "e1m2-fp32", "te-nvfp4", "ocp-mxfp4"};
+    size_t given = arguments->quantizers.count, quantizers = given == 0 ? sizeof usual / sizeof *usual : given;
+    out->quantizers = calloc(quantizers, sizeof *out->quantizers);
+    out->rotations = calloc(arguments->rotations.count + 1, sizeof *out->rotations);
+    out->distributions = calloc(arguments->distributions.count + 1, sizeof *out->distributions);
+    if (out->quantizers == NULL || out->rotations == NULL || out->distributions == NULL)
+        return nib_fail(error, NIB_ENOMEM, "out of memory");
+    enum nib_status status = NIB_OK;
+    for (size_t i = 0; status == NIB_OK && i < quantizers; i++) {
+        status = nib_quantizer_open(given == 0 ? usual[i] : arguments->quantizers.item[i], &out->quantizers[i], error);
+        if (status == NIB_OK) out->quantizer_count++;
+    }
+    for (size_t i = 0; status == NIB_OK && i <= arguments->rotations.count; i++) {
+        const char *name = i == 0 ? "none" : arguments->rotations.item[i - 1];
+        if (i > 0 && strcmp(name, "none") == 0) continue;
+        status = nib_rotation_open(name, &out->rotations[out->rotation_count], error);
+        if (status == NIB_OK) out->rotation_count++;
+    }
+    for (size_t i = 0; status == NIB_OK && i < arguments->distributions.count; i++) {
+        status = nib_distribution_parse(arguments->distributions.item[i], &out->distributions[i], error);
+        if (status == NIB_OK) out->distribution_count++;
+    }
+    return status;
+}
+
+struct bar {
+    struct nib_progress progress;
+    const struct nib_call *call;
+    size_t done;
+    bool started;
+};
+
+static void advance(void *context, size_t done, size_t total, const char *tensor) {
+    struct bar *bar = context;
+    if (!bar->started) nib_progress_start(&bar->progress, bar->call, "tensors", total);
+    bar->started = true;
+    nib_progress_step(&bar->progress, done - bar->done, tensor);
+    bar->done = done;
+}
+
+/* Every table that the call may want. */
+struct tables {
+    struct nib_table *summary, *by_tensor, *totals, *differences, *levels;
+};
+
+static enum nib_status tables_make(const struct nib_bias_result *result, struct tables *out, struct nib_error *error) {
+    enum nib_status status = nib_bias_summary(result, &out->summary, error);
+    if (status == NIB_OK) status = nib_bias_by_tensor(result, &out->by_tensor, error);
+    if (status == NIB_OK) status = nib_bias_totals(result, &out->totals, error);
+    if (status == NIB_OK) status = nib_bias_differences(result, &out->differences, error);
+    if (status == NIB_OK) status = nib_bias_levels(result, &out->levels, error);
+    return status;
+}
+
+static void tables_free(struct tables *tables) {
+    nib_table_free(tables->summary);
+    nib_table_free(tables->by_tensor);
+    nib_table_free(tables->totals);
+    nib_table_free(tables->differences);
+    nib_table_free(tables->levels);
+}
+
+static enum nib_status print_json(const struct nib_call *call, const struct tables *tables, const char *headline,
+                                  struct nib_error *error) {
+    const struct arguments *arguments = call->options;
+    char schema[64];
+    struct nib_json *json;
+    nib_output_schema(call, schema);
+    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    if (status != NIB_OK) return status;
+    nib_json_text(json, "headline", headline);
+    nib_json_table(json, "summary", tables->summary);
+    nib_json_table(json, "totals", tables->totals);
+    nib_json_table(json, "differences", tables->differences);
+    if (arguments->per_level) nib_json_table(json, "levels", tables->levels);
+    nib_json_end(json);
+    return NIB_OK;
+}
+
+/* The terminal shows what differs: the rest is in --json, --tsv and -o. */
+static void print_terminal(const struct nib_call *call, const struct nib_bias_result *result,
+                           const struct tables *tables, const char *headline) {
+    enum { FEW = 4, TENSORS_COLUMN = 3, KEYS = 10 };
+    const struct arguments *arguments = call->options;
+    bool several = nib_bias_views(result) > FEW && !arguments->all;
+    bool hidden[64] = {false}, level_hidden[64] = {false};
+    hidden[TENSORS_COLUMN] = !several;
+    for (size_t i = 0; i < 8; i++) level_hidden[i] = true; /* all keys but quantizer and rotation */
+    struct nib_layout layout = {headline[0] == '\0' ? NULL : headline, true, 0, hidden};
+    nib_output_aligned(call, several ? tables->summary : tables->by_tensor, &layout, stdout);
+    if (several && nib_bias_views(result) > FEW)
+        printf("\nMeans over tensors; +- is the standard error of the mean. --all prints every tensor.\n");
+    else
+        printf("\n+- is the standard error from batches of rows; differences are paired by batch.\n");
+    if (!arguments->per_level) return;
+    struct nib_layout levels = {"Levels", true, 0, level_hidden};
+    putchar('\n');
+    nib_output_aligned(call, tables->levels, &levels, stdout);
+}
+
+static enum nib_status print(const struct nib_call *call, const struct nib_bias_result *result,
+                             const struct tables *tables, struct nib_error *error) {
+    const struct arguments *arguments = call->options;
+    char headline[1024];
+    nib_bias_headline(result, headline, sizeof headline);
+    if (call->common.json) return print_json(call, tables, headline, error);
+    if (call->common.tsv)
+        return nib_output_table(call, arguments->per_level ? tables->levels : tables->totals, NULL, error);
+    print_terminal(call, result, tables, headline);
+    if (nib_bias_skipped(result) > 0)
+        nib_output_note(call, "%zu tensors are no linear layer's and were left out; name them to measure them",
+                        nib_bias_skipped(result));
+    return NIB_OK;
+}
+
+static enum nib_status run(struct nib_call *call, struct nib_error *error) {
+    const struct arguments *arguments = call->options;
+    if (call->value_count == 0 && arguments->distributions.count == 0)
+        return nib_fail(error, NIB_EINVAL, "nothing to measure; give FILE[:tensor] or --dist gaussian");
+    struct formats formats = {0};
+    struct nib_bias_result *result = NULL;
+    struct tables tables = {0};
+    struct bar bar = {.call = call};
+    enum nib_status status = formats_open(arguments, &formats, error);
+    if (status == NIB_OK) {
+        struct nib_bias_request request = {
+            .files = call->values,
+            .file_count = call->value_count,
+            .distributions = formats.distributions,
+            .distribution_count = formats.distribution_count,
+            .sample_count = (uint64_t)arguments->count,
+            .seed = (uint64_t)call->common.seed,
+            .quantizers = formats.quantizers,
+            .quantizer_count = formats.quantizer_count,
+            .rotations = formats.rotations,
+            .rotation_count = formats.rotation_count,
+            .axis = arguments->axis,
+            .gemm = (enum nib_gemm)arguments->gemm,
+            .operand = (enum nib_operand)arguments->operand,
+            .threads = (int)call->common.threads,
+            .progress = advance,
+            .context = &bar,
+        };
+        status = nib_bias_run(&request, &result, error);
+        if (bar.started) nib_progress_end(&bar.progress);
+    }
+    if (status == NIB_OK) status = tables_make(result, &tables, error);
+    if (status == NIB_OK) status = print(call, result, &tables, error);
+    tables_free(&tables);
+    nib_bias_result_free(result);
+    formats_close(&formats);
+    return status;
+}
+
+NIB_COMMAND(bias) = {
+    .values = "FILE[:tensor]...",
+    .least = 0,
+    .most = 4096,
+    .description =
+        "Quantizes tensors and says what that did to them: b = E[rho(t) - t] with t = |x|/s, also relative to E[t]; "
+        "alpha = <Q(x), x>/||x||^2; the bucket utilization B_eff; SQNR. Standard errors come from batches of rows; "
+        "differences between raw and rotated and between quantizers are paired by batch.\n"
+        "A weight is reduced along its columns in fprop and along its rows in dgrad, an input along columns in fprop "
+        "and rows in wgrad, an output gradient along columns in dgrad and rows in wgrad; each is measured along both "
+        "unless --gemm or --axis chooses. A bare FILE means the weights, inputs and output gradients of its linear "
+        "layers; FILE:tensor and FILE:glob ('*' also matches '.') are taken at their word.",
+    .options = options,
+    .defaults = &defaults,
+    .size = sizeof(struct arguments),
+    .takes = NIB_TAKES_JSON | NIB_TAKES_THREADS | NIB_TAKES_SEED | NIB_TAKES_QUIET,
+    .examples = examples,
+    .run = run,
+};

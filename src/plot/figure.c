@@ -1,0 +1,216 @@
+#include "plot/figure.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "plot/embedded.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct nib_figure {
+    const struct nib_plot_script *style, *script;
+    double width, height; /* cm */
+    char *data;           /* statements and blocks so far */
+    size_t length;
+    FILE *stream;
+    locale_t plain; /* numbers with a decimal point */
+};
+
+static const struct nib_plot_script *find(const char *name) {
+    for (size_t i = 0; i < nib_plot_script_count; i++)
+        if (strcmp(nib_plot_scripts[i].name, name) == 0) return &nib_plot_scripts[i];
+    return NULL;
+}
+
+enum nib_status nib_figure_new(const char *name, struct nib_figure **out, struct nib_error *error) {
+    const struct nib_plot_script *script = find(name), *style = find("style");
+    if (script == NULL || style == NULL) return nib_fail(error, NIB_ENOTFOUND, "no figure \"%s\"", name);
+    struct nib_figure *figure = nib_alloc(1, sizeof *figure, "a figure", error);
+    if (figure == NULL) return NIB_ENOMEM;
+    figure->script = script;
+    figure->style = style;
+    figure->width = 18;
+    figure->height = 9;
+    figure->plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    figure->stream = open_memstream(&figure->data, &figure->length);
+    if (figure->plain == (locale_t)0 || figure->stream == NULL) {
+        nib_figure_free(figure);
+        return nib_fail(error, NIB_ENOMEM, "a figure: out of memory");
+    }
+    *out = figure;
+    return NIB_OK;
+}
+
+void nib_figure_free(struct nib_figure *figure) {
+    if (figure == NULL) return;
+    if (figure->stream != NULL) fclose(figure->stream);
+    if (figure->plain != (locale_t)0) freelocale(figure->plain);
+    free(figure->data);
+    free(figure);
+}
+
+/* In single quotes gnuplot knows one escape: two quotes are one. */
+static void write_quoted(FILE *stream, const char *text) {
+    fputc('\'', stream);
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') fputc('\'', stream);
+        fputc(*text == '\n' ? ' ' : *text, stream);
+    }
+    fputc('\'', stream);
+}
+
+void nib_figure_text(struct nib_figure *figure, const char *variable, const char *value) {
+    fprintf(figure->stream, "%s = ", variable);
+    write_quoted(figure->stream, value);
+    fputc('\n', figure->stream);
+}
+
+void nib_figure_number(struct nib_figure *figure, const char *variable, double value) {
+    nib_figure_line(figure, "%s = %.17g", variable, value);
+}
+
+void nib_figure_size(struct nib_figure *figure, double width_cm, double height_cm) {
+    figure->width = width_cm;
+    figure->height = height_cm;
+}
+
+void nib_figure_block(struct nib_figure *figure, const char *name) { fprintf(figure->stream, "$%s << EOD\n", name); }
+void nib_figure_end(struct nib_figure *figure) { fputs("EOD\n", figure->stream); }
+
+void nib_figure_line(struct nib_figure *figure, const char *format, ...) {
+    locale_t saved = uselocale(figure->plain);
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(figure->stream, format, arguments);
+    va_end(arguments);
+    uselocale(saved);
+    fputc('\n', figure->stream);
+}
+
+const char *nib_figure_quote(const char *text, char out[static 160]) {
+    size_t n = 0;
+    out[n++] = '"';
+    for (; *text != '\0' && n < 157; text++)
+        out[n++] = (unsigned char)*text < 0x20 ? ' ' : *text == '"' || *text == '\\' ? '\'' : *text;
+    while ((out[n - 1] & 0xC0) == 0x80 && *text != '\0' && ((unsigned char)*text & 0xC0) == 0x80) n--; /* cut letter */
+    out[n++] = '"';
+    out[n] = '\0';
+    return out;
+}
+
+/* The whole script; `format` and `out` may be given on gnuplot's command line. */
+static bool write_script(const struct nib_figure *figure, const char *prefix, FILE *stream) {
+    locale_t saved = uselocale(figure->plain);
+    fputs("# gnuplot FILE draws the PNG, gnuplot -e \"format='pdf'\" FILE the PDF.\n"
+          "if (!exists('format')) format = 'png'\n"
+          "if (!exists('out')) out = ",
+          stream);
+    write_quoted(stream, prefix);
+    fprintf(stream,
+            " . '.' . format\n"
+            "if (format eq 'pdf') {\n"
+            "    set terminal pdfcairo noenhanced size %.4gcm, %.4gcm font 'Sans,9' linewidth 1\n"
+            "} else {\n"
+            "    set terminal pngcairo noenhanced size %.0f, %.0f font 'Sans,9' fontscale 2.2 linewidth 2.2 pointscale 2.2\n"
+            "}\nset output out\n\n",
+            figure->width, figure->height, figure->width * 88, figure->height * 88);
+    uselocale(saved);
+    fwrite(figure->data, 1, figure->length, stream);
+    fprintf(stream, "\n%s\n%s\nset output\n", (const char *)figure->style->text, (const char *)figure->script->text);
+    return !ferror(stream);
+}
+
+static enum nib_status save_script(const struct nib_figure *figure, const char *prefix, const char *path,
+                                   struct nib_error *error) {
+    char part[4200];
+    snprintf(part, sizeof part, "%s.part", path);
+    FILE *stream = fopen(part, "w");
+    if (stream == NULL) return nib_fail_at(error, NIB_EIO, path, 0, "cannot be written: %s", strerror(errno));
+    bool written = write_script(figure, prefix, stream);
+    written = fclose(stream) == 0 && written;
+    if (written && rename(part, path) == 0) return NIB_OK;
+    int why = errno;
+    unlink(part);
+    return nib_fail_at(error, NIB_EIO, path, 0, "cannot be written: %s", strerror(why));
+}
+
+/* Runs gnuplot on the script; its complaints end in `said`, cut to one line. */
+static enum nib_status run_gnuplot(const char *script, const char *format, const char *part, char said[200],
+                                   struct nib_error *error) {
+    char settings[4400];
+    int n = snprintf(settings, sizeof settings, "format='%s'; out='", format);
+    for (const char *c = part; *c != '\0' && n < (int)sizeof settings - 4; c++) {
+        if (*c == '\'') settings[n++] = '\'';
+        settings[n++] = *c;
+    }
+    snprintf(settings + n, sizeof settings - (size_t)n, "'");
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return nib_fail(error, NIB_EIO, "gnuplot: %s", strerror(errno));
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+    char name[] = "gnuplot", option[] = "-e", *file = strdup(script);
+    char *const arguments[] = {name, option, settings, file, NULL};
+    pid_t child = -1;
+    int failed = file == NULL ? ENOMEM : posix_spawnp(&child, name, &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    free(file);
+    size_t length = 0;
+    said[0] = '\0';
+    if (failed == 0) {
+        char buffer[256];
+        ssize_t got;
+        while ((got = read(ends[0], buffer, sizeof buffer)) > 0)
+            for (ssize_t i = 0; i < got && length < 199; i++) said[length++] = buffer[i] == '\n' ? ' ' : buffer[i];
+        said[length] = '\0';
+    }
+    close(ends[0]);
+    if (failed != 0)
+        return nib_fail(error, NIB_EUNAVAILABLE, "gnuplot cannot be started (%s); the figure's script is %s",
+                        strerror(failed), script);
+    int state = 0;
+    while (waitpid(child, &state, 0) < 0)
+        if (errno != EINTR) return nib_fail(error, NIB_EIO, "gnuplot: %s", strerror(errno));
+    if (WIFEXITED(state) && WEXITSTATUS(state) == 127)
+        return nib_fail(error, NIB_EUNAVAILABLE, "gnuplot cannot be started; the figure's script is %s", script);
+    if (!WIFEXITED(state) || WEXITSTATUS(state) != 0)
+        return nib_fail(error, NIB_EIO, "gnuplot failed on %s: %s", script, said);
+    return NIB_OK;
+}
+
+enum nib_status nib_figure_write(struct nib_figure *figure, const char *prefix, struct nib_error *error) {
+    static const char *const formats[] = {"png", "pdf"};
+    enum nib_status status = NIB_OK;
+    char script[4096], said[200];
+    if (strlen(prefix) > 4000 || prefix[0] == '\0' || strchr(prefix, '\n') != NULL)
+        status = nib_fail(error, NIB_EINVAL, "a figure cannot be named \"%.40s\"", prefix);
+    if (status == NIB_OK && fflush(figure->stream) != 0) status = nib_fail(error, NIB_ENOMEM, "a figure: out of memory");
+    if (status == NIB_OK) {
+        snprintf(script, sizeof script, "%s.gp", prefix);
+        status = save_script(figure, prefix, script, error);
+    }
+    for (size_t i = 0; status == NIB_OK && i < 2; i++) {
+        char path[4096], part[4200];
+        snprintf(path, sizeof path, "%s.%s", prefix, formats[i]);
+        snprintf(part, sizeof part, "%s.part", path);
+        status = run_gnuplot(script, formats[i], part, said, error);
+        if (status == NIB_OK && rename(part, path) != 0)
+            status = nib_fail_at(error, NIB_EIO, path, 0, "gnuplot wrote nothing there: %s", said);
+        if (status != NIB_OK) unlink(part);
+    }
+    nib_figure_free(figure);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* Figures through gnuplot: data, the shared style and one script of plots/ become a file PREFIX.gp that
+ * needs nothing else, and from it PREFIX.png and PREFIX.pdf.
+ *
+ *     struct nib_figure *figure;
+ *     nib_figure_new("bias", &figure, error);
+ *     nib_figure_text(figure, "rotation", "rht16");
+ *     nib_figure_block(figure, "First");
+ *     nib_figure_line(figure, "%zu %.6g", place, sqnr);     any number of lines
+ *     nib_figure_end(figure);
+ *     nib_figure_write(figure, "out/bias", error);          frees the figure, also on failure
+ */
+#ifndef NIB_PLOT_FIGURE_H
+#define NIB_PLOT_FIGURE_H
+
+#include <nibble/table.h>
+
+struct nib_figure;
+
+/* `name` is that of a script in plots/. */
+NIB_CHECK enum nib_status nib_figure_new(const char *name, struct nib_figure **out, struct nib_error *error);
+void nib_figure_free(struct nib_figure *figure);
+void nib_figure_text(struct nib_figure *figure, const char *variable, const char *value);
+void nib_figure_number(struct nib_figure *figure, const char *variable, double value);
+void nib_figure_size(struct nib_figure *figure, double width_cm, double height_cm);
+/* A block of data: lines of blank-separated columns; numbers whatever the locale is. */
+void nib_figure_block(struct nib_figure *figure, const char *name);
+void nib_figure_line(struct nib_figure *figure, const char *format, ...) NIB_PRINTF(2, 3);
+/* A text as a column of a line: quotes and line ends replaced, in double quotes. */
+const char *nib_figure_quote(const char *text, char out[static 160]);
+void nib_figure_end(struct nib_figure *figure);
+/* PREFIX.gp, then PREFIX.png and PREFIX.pdf, each complete or not at all. NIB_EUNAVAILABLE when there is
+ * no gnuplot (the script is there then), NIB_EIO when writing or gnuplot fails. */
+NIB_CHECK enum nib_status nib_figure_write(struct nib_figure *figure, const char *prefix, struct nib_error *error);
+
+/* The figure of a bias report from its table of totals (nib_bias_totals): SQNR and 1 - alpha of every
+ * tensor through the first two quantizers, raw and after the last rotation. */
+NIB_CHECK enum nib_status nib_plot_bias(const struct nib_table *totals, const char *prefix, struct nib_error *error);
+
+#endif
