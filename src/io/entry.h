@@ -56,11 +56,13 @@ bool nib_entry_count(struct nib_entry *entry);
 /* `text` with control characters and broken quotes replaced, so that an error stays one line; cut to fit. */
 const char *nib_printable(const char *text, char buffer[static 80]);
 
-/* The readers. Each takes an empty nib_file whose first mapping is the whole file, except nib_shards_open,
- * which is handed the mapped index. */
+/* The readers. Each takes a nib_file without entries whose first mapping is the whole file (of a sharded set, its
+ * index). */
 enum nib_status nib_safetensors_read(struct nib_file *file, struct nib_error *error);
 enum nib_status nib_shards_read(struct nib_file *file, struct nib_error *error);
 enum nib_status nib_npy_read(struct nib_file *file, struct nib_error *error);
 enum nib_status nib_npz_read(struct nib_file *file, struct nib_error *error);
+enum nib_status nib_hdf5_read(struct nib_file *file, struct nib_error *error);
+enum nib_status nib_gguf_read(struct nib_file *file, struct nib_error *error);
 
 #endif

@@ -28,11 +28,23 @@ static bool looks_like_json(const struct nib_mapping *mapping) {
     return i < limit && mapping->data[i] == '{' && memchr(mapping->data, 0, limit < i + 8 ? limit : i + 8) == NULL;
 }
 
+/* The signature stands at the start, or after a user block of 512, 1024, 2048, ... bytes. */
+static bool looks_like_hdf5(const struct nib_mapping *mapping) {
+    static const char signature[] = "\x89HDF\r\n\x1a\n";
+    for (uint64_t at = 0; at + 8 <= mapping->size; at = at == 0 ? 512 : 2 * at)
+        if (memcmp(mapping->data + at, signature, 8) == 0) return true;
+    return false;
+}
+
 static enum nib_status recognise(const struct nib_mapping *mapping, reader **out, struct nib_error *error) {
     if (starts(mapping, "\x93NUMPY", 6)) {
         *out = nib_npy_read;
     } else if (starts(mapping, "PK\x03\x04", 4) || starts(mapping, "PK\x05\x06", 4)) {
         *out = nib_npz_read;
+    } else if (starts(mapping, "GGUF", 4)) {
+        *out = nib_gguf_read;
+    } else if (looks_like_hdf5(mapping)) {
+        *out = nib_hdf5_read;
     } else if (looks_like_json(mapping)) {
         *out = nib_shards_read;
     } else if (starts(mapping, "\x80", 1) && mapping->size > 1 && mapping->data[1] >= 2 && mapping->data[1] <= 5 &&
@@ -44,7 +56,7 @@ static enum nib_status recognise(const struct nib_mapping *mapping, reader **out
         *out = nib_safetensors_read;
     } else {
         return nib_fail_at(error, NIB_ESYNTAX, mapping->path, 0,
-                           "is in no format that is read (.safetensors, its shard index, .npy, .npz)");
+                           "is in no format that is read (.safetensors, its shard index, .npy, .npz, .gguf, .h5)");
     }
     return NIB_OK;
 }
@@ -233,7 +245,7 @@ enum nib_status nib_file_view(struct nib_file *file, size_t i, bool cast_f64, st
         return nib_fail_at(error, NIB_EINVAL, entry->path, 0,
                            "tensor \"%s\" is binary64 (%s); it is rounded to binary32 only with --cast fp32", shown,
                            entry->dtype);
-    if (entry->storage == NIB_STORED_BYTES && (strcmp(entry->dtype, "|V1") == 0 || strcmp(entry->dtype, "<f1") == 0))
+    if (entry->storage == NIB_STORED_BYTES && (strcmp(entry->dtype + 1, "V1") == 0 || strcmp(entry->dtype, "<f1") == 0))
         return nib_fail_at(error, NIB_EINVAL, entry->path, 0,
                            "tensor \"%s\": dtype %s may be any 8-bit or 4-bit type of ml_dtypes; say which with --dtype "
                            "and --packed or --unpacked",
