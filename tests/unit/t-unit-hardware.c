@@ -111,5 +111,15 @@ static void check(const char *isa) {
 
 static void the_definition_gives_the_bits_of_the_device(void) { check("ref"); }
 
+static void the_plain_fast_model_gives_the_bits_of_the_device(void) { check("generic"); }
+
+/* Where the machine lacks the instruction set there is nothing to check. */
+static void vector_models_give_the_bits_of_the_device(void) {
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) check("avx2");
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) check("avx512");
+}
+
 NIB_TEST_MAIN("matrix units against hardware",
-              {"the definition gives the bits of the device", the_definition_gives_the_bits_of_the_device})
+              {"the definition gives the bits of the device", the_definition_gives_the_bits_of_the_device},
+              {"the plain fast model gives the bits of the device", the_plain_fast_model_gives_the_bits_of_the_device},
+              {"vector models give the bits of the device", vector_models_give_the_bits_of_the_device})
