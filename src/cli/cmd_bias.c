@@ -3,16 +3,20 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "io/json_out.h"
-#include "job/bias.h"
+#include "job/bias_file.h"
+#include "plot/figure.h"
+#include "quantize/isa.h"
 
 struct arguments {
     struct nib_texts quantizers, rotations, distributions;
     int64_t count;
     int axis, gemm, operand;
     bool per_level, all;
+    const char *plot;
 };
 
 static const struct arguments defaults = {.count = 1 << 22, .axis = -1, .gemm = -1, .operand = -1};
@@ -33,6 +37,8 @@ static const struct nib_option options[] = {
                    "what the tensors are; by default their names tell (NAME.input, NAME.weight, NAME.grad_output)"),
     NIB_OPT_FLAG(struct arguments, all, "all", 'a', "a line for every tensor even where there are many"),
     NIB_OPT_FLAG(struct arguments, per_level, "per-level", 'l', "count, share and mean error of every level"),
+    NIB_OPT_TEXT(struct arguments, plot, "plot", 'p', "PREFIX",
+                 "draw SQNR and 1 - alpha of every tensor with gnuplot: PREFIX.png, PREFIX.pdf and PREFIX.gp"),
     NIB_OPT_END,
 };
 
@@ -81,6 +87,70 @@ static enum nib_status formats_open(const struct arguments *arguments, struct fo
         status = nib_distribution_parse(arguments->distributions.item[i], &out->distributions[i], error);
         if (status == NIB_OK) out->distribution_count++;
     }
+    return status;
+}
+
+static void remember_formats(const struct formats *formats, struct nib_provenance *provenance) {
+    for (size_t i = 0; i < formats->quantizer_count; i++) {
+        struct nib_quantizer_info info;
+        nib_quantizer_describe(formats->quantizers[i], &info);
+        const struct nib_block *block = info.block;
+        const char *const names[4] = {info.name, block->name, block->element->name, block->scale->name};
+        const char *const texts[4] = {info.text, block->text, block->element->text, block->scale->text};
+        const char *const digests[4] = {info.sha256, block->sha256, block->element->sha256, block->scale->sha256};
+        static const char *const kinds[4] = {"quantizers", "blocks", "elements", "scales"};
+        for (size_t k = 0; k < 4; k++) {
+            char name[128];
+            snprintf(name, sizeof name, "%s/%s", kinds[k], names[k]);
+            nib_provenance_add_format(provenance, name, texts[k], digests[k]);
+        }
+    }
+    for (size_t i = 0; i < formats->rotation_count; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "rotations/%s", nib_rotation_name(formats->rotations[i]));
+        nib_provenance_add_format(provenance, name, nib_rotation_text(formats->rotations[i]),
+                                  nib_rotation_sha256(formats->rotations[i]));
+    }
+}
+
+static enum nib_status remember(const struct nib_call *call, const struct formats *formats,
+                                const struct nib_bias_result *result, struct nib_provenance **out,
+                                struct nib_error *error) {
+    struct nib_provenance *provenance = NULL;
+    const struct nib_isa *isa = NULL;
+    bool reference = false;
+    enum nib_status status = nib_isa_choose(NULL, &isa, &reference, error);
+    if (status == NIB_OK) status = nib_provenance_new(&provenance, error);
+    if (status != NIB_OK) return status;
+    nib_provenance_set_command(provenance, call->argc, call->argv);
+    nib_provenance_set_parallel(provenance, nib_threads((int)call->common.threads), 1);
+    nib_provenance_set_isa(provenance, reference ? "ref" : isa->name);
+    if (formats->distribution_count > 0) nib_provenance_add_seed(provenance, "seed", (uint64_t)call->common.seed);
+    remember_formats(formats, provenance);
+    const char *last = "";
+    for (size_t v = 0; status == NIB_OK && v < nib_bias_views(result); v++) {
+        const char *file = nib_bias_view_at(result, v)->file;
+        if (file[0] != '\0' && strcmp(file, last) != 0) status = nib_provenance_add_input(provenance, file, error);
+        last = file;
+    }
+    if (status == NIB_OK)
+        *out = provenance;
+    else
+        nib_provenance_free(provenance);
+    return status;
+}
+
+/* `file` is opened before the work, so that an unwritable folder costs no time; it is freed here. */
+static enum nib_status store(const struct nib_call *call, const struct formats *formats,
+                             const struct nib_bias_result *result, struct nib_result *file, struct nib_error *error) {
+    struct nib_provenance *provenance = NULL;
+    enum nib_status status = nib_bias_store(result, file, error);
+    if (status == NIB_OK) status = remember(call, formats, result, &provenance, error);
+    if (status == NIB_OK)
+        status = nib_result_commit(file, provenance, error);
+    else
+        nib_result_abandon(file);
+    if (provenance != NULL) nib_provenance_free(provenance);
     return status;
 }
 
@@ -182,7 +252,10 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct nib_bias_result *result = NULL;
     struct tables tables = {0};
     struct bar bar = {.call = call};
+    struct nib_result *file = NULL;
     enum nib_status status = formats_open(arguments, &formats, error);
+    if (status == NIB_OK && call->common.output != NULL)
+        status = nib_result_open(call->common.output, "shrinkage bias of 4-bit quantizers", &file, error);
     if (status == NIB_OK) {
         struct nib_bias_request request = {
             .files = call->values,
@@ -207,6 +280,11 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     }
     if (status == NIB_OK) status = tables_make(result, &tables, error);
     if (status == NIB_OK) status = print(call, result, &tables, error);
+    if (file != NULL && status == NIB_OK)
+        status = store(call, &formats, result, file, error);
+    else
+        nib_result_abandon(file);
+    if (status == NIB_OK && arguments->plot != NULL) status = nib_plot_bias(tables.totals, arguments->plot, error);
     tables_free(&tables);
     nib_bias_result_free(result);
     formats_close(&formats);
@@ -228,7 +306,7 @@ NIB_COMMAND(bias) = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),
-    .takes = NIB_TAKES_JSON | NIB_TAKES_THREADS | NIB_TAKES_SEED | NIB_TAKES_QUIET,
+    .takes = NIB_TAKES_JSON | NIB_TAKES_OUTPUT | NIB_TAKES_THREADS | NIB_TAKES_SEED | NIB_TAKES_QUIET,
     .examples = examples,
     .run = run,
 };
