@@ -53,6 +53,8 @@ struct nib_isa {
     nib_scale_stage *block_scale[NIB_AXIS_block_scale_COUNT];
     nib_scale_stage *bound;
     nib_codec_stage *codec[NIB_CODECS];
+    bool (*screen)(const struct nib_consts *k, const uint32_t *amax, const float *v, const float *s, const float *factor,
+                   size_t blocks);
     nib_scale_stage *factor[NIB_AXIS_element_scale_COUNT];
     nib_element_stage *encode[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_ENCODINGS];
     void (*pack)(const uint8_t *restrict codes, size_t count, uint8_t *restrict packed); /* count even */

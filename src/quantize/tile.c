@@ -139,6 +139,10 @@ static void store_scales(const struct nib_walk *w, const struct nib_scratch *t, 
     for (size_t band = 0; band < bands; band++) {
         uint8_t *to = out->scales + ((row + band) * out->scale_cols + column) * out->scale_bytes;
         const uint32_t *from = t->scale + band * w->block_rows * w->tile_blocks;
+        if (out->scale_bytes == 1) {
+            for (size_t c = 0; c < blocks; c++) to[c] = (uint8_t)from[c];
+            continue;
+        }
         for (size_t c = 0; c < blocks; c++)
             for (unsigned byte = 0; byte < out->scale_bytes; byte++)
                 to[c * out->scale_bytes + byte] = (uint8_t)(from[c] >> 8 * byte);
@@ -195,9 +199,9 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
         stages->isa->block_amax(p.x, blocks, w->block_size, t->amax);
         scale_stages(stages, w, t, blocks);
     }
-    uint64_t special[NIB_TILE] = {0};
-    bool any_special = stages->reference;
-    for (size_t i = 0; i < blocks && !stages->reference; i++) any_special |= special[i] = is_special(stages, t, i);
+    bool any_special = stages->reference, special[NIB_TILE];
+    if (!stages->reference && stages->isa->screen(&stages->k, t->amax, t->v, t->s, t->factor, blocks))
+        for (size_t i = 0; i < blocks; i++) any_special |= special[i] = is_special(stages, t, i);
     if (!stages->reference && want_codes) stages->encode(&stages->k, p.x, t->factor, blocks, w->block_size, p.codes);
     if (!stages->reference && want_values) {
         stages->dequantize(&stages->k, t->s, t->back);
@@ -207,7 +211,7 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
         for (size_t c = 0; c < w->tile_blocks; c++) {
             bool here = stages->reference;
             for (size_t r = 0; r < w->block_rows && !stages->reference; r++)
-                here |= special[(band * w->block_rows + r) * w->tile_blocks + c] != 0;
+                here |= special[(band * w->block_rows + r) * w->tile_blocks + c];
             if (!here) continue;
             reference_block(stages, w, t, &p, band, c, want_values);
             for (size_t r = 0; r < w->block_rows; r++)
