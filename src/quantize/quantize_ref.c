@@ -41,6 +41,7 @@ static float block_scale(const struct nib_quantizer *q, const struct nib_tensor_
 }
 
 static float bounded(const struct nib_axes *axes, float scale) {
+    if (isnan(scale) && axes->scale_bound_nan == NIB_SCALE_BOUND_NAN_KEEP) return scale;
     if (!isinf(axes->scale_max)) scale = fminf(scale, axes->scale_max);
     if (scale < axes->scale_min) scale = axes->scale_min;
     return scale;
