@@ -11,7 +11,7 @@ float nib_ref_amax(const struct nib_quantizer *q, const float *x, size_t count) 
     for (size_t i = 0; i < count; i++) {
         float magnitude = fabsf(x[i]);
         if (isnan(magnitude) && q->axes.amax_nan == NIB_AMAX_NAN_PROPAGATE) return magnitude;
-        amax = fmaxf(amax, magnitude);
+        if (magnitude > amax) amax = magnitude; /* not fmaxf: a signaling NaN would win there */
     }
     return amax;
 }
