@@ -24,7 +24,7 @@ static const struct {
                                         "threads to use; 0 for OMP_NUM_THREADS or all")},
     {NIB_TAKES_SEED, NIB_OPT_INTEGER(struct nib_common, seed, "seed", 0, "N", 0, INT64_MAX,
                                      "seed of the random numbers")},
-    {NIB_TAKES_QUIET, NIB_OPT_FLAG(struct nib_common, quiet, "quiet", 'q', "no progress and no notes on stderr")},
+    {NIB_TAKES_QUIET, NIB_OPT_FLAG(struct nib_common, quiet, "quiet", 0, "no progress and no notes on stderr")},
     {0, NIB_OPT_CHOICE(struct nib_common, color, "color", 0, "WHEN", colors, "colour the terminal output")},
     {0, NIB_OPT_FLAG(struct nib_common, help, "help", 'h', "explain the command and stop")},
 };

@@ -1,5 +1,6 @@
 /* Command lines become typed values, or one line that says what was expected. */
 #include "cli/command.h"
+#include "cli/pages.h"
 #include "nib_test.h"
 
 #include <math.h>
@@ -163,11 +164,27 @@ static void many_repeated_options_fit(void) {
     free(words);
 }
 
+static void no_command_has_two_options_of_one_name(void) {
+    struct nib_command one;
+    for (size_t c = 0; nib_command_at(c, &one); c++) {
+        const struct nib_option *a, *b;
+        bool shared;
+        for (size_t i = 0; (a = nib_option_any(&one, i, &shared)) != NULL; i++)
+            for (size_t j = 0; j < i; j++) {
+                b = nib_option_any(&one, j, &shared);
+                NIB_CHECKF(strcmp(a->name, b->name) != 0, "%s has --%s twice", one.name, a->name);
+                NIB_CHECKF(a->alias == 0 || a->alias != b->alias, "%s: -%c is --%s and --%s", one.name, a->alias, b->name,
+                           a->name);
+            }
+    }
+}
+
 NIB_TEST_MAIN("options", {"nothing given leaves the defaults", nothing_given_leaves_the_defaults},
               {"every type is stored", every_type_is_stored},
               {"short options bundle and take the rest", short_options_bundle_and_take_the_rest},
               {"repeated options keep their order", repeated_options_keep_their_order},
               {"numbers are values", numbers_are_values},
               {"a wrong word is named with what was expected", a_wrong_word_is_named_with_what_was_expected},
+              {"no command has two options of one name", no_command_has_two_options_of_one_name},
               {"too many values are refused", too_many_values_are_refused},
               {"many repeated options fit", many_repeated_options_fit})
