@@ -47,7 +47,9 @@ enum nib_status nib_file_add_metadata(struct nib_file *file, const char *key, co
         file->metadata = metadata;
         file->metadata_capacity = capacity;
     }
-    char *key_copy = strdup(key), *value_copy = strdup(value);
+    char *key_copy = nib_text_clean(key), *value_copy = NULL, *owned = NULL;
+    const char *valid = nib_utf8(value, &owned);
+    if (valid != NULL) value_copy = owned != NULL ? owned : strdup(valid);
     if (key_copy == NULL || value_copy == NULL) {
         free(key_copy);
         free(value_copy);
@@ -72,19 +74,4 @@ bool nib_entry_count(struct nib_entry *entry) {
         if (__builtin_mul_overflow(product, entry->shape[i], &product)) return false;
     entry->elements = product;
     return true;
-}
-
-const char *nib_printable(const char *text, char buffer[static 80]) {
-    size_t i = 0;
-    for (; text[i] != '\0' && i < 76; i++) {
-        unsigned char letter = (unsigned char)text[i];
-        buffer[i] = letter < 0x20 || letter == 0x7f ? '?' : text[i];
-    }
-    if (text[i] != '\0') {
-        while (i > 0 && ((unsigned char)text[i] & 0xc0) == 0x80) i--; /* do not cut a UTF-8 sequence in two */
-        memcpy(buffer + i, "...", 3);
-        i += 3;
-    }
-    buffer[i] = '\0';
-    return buffer;
 }

@@ -6,6 +6,7 @@
 #include <nibble/tensor.h>
 
 #include "io/mapping.h"
+#include "io/text.h"
 
 enum { NIB_ENTRY_RANK = 8 };
 
@@ -53,8 +54,6 @@ const char *nib_file_metadata(const struct nib_file *file, const char *key);
 
 /* Sets entry->elements to the product of the shape; false when it overflows. */
 bool nib_entry_count(struct nib_entry *entry);
-/* `text` with control characters and broken quotes replaced, so that an error stays one line; cut to fit. */
-const char *nib_printable(const char *text, char buffer[static 80]);
 
 /* The readers. Each takes a nib_file without entries whose first mapping is the whole file (of a sharded set, its
  * index). */

@@ -7,6 +7,7 @@
 #include "base/suggest.h"
 #include "io/entry.h"
 #include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -238,21 +239,21 @@ static enum nib_status cast(struct nib_entry *entry, const uint8_t *bytes, struc
 enum nib_status nib_file_view(struct nib_file *file, size_t i, bool cast_f64, struct nib_view *out,
                               struct nib_error *error) {
     struct nib_entry *entry = &file->entries[i];
-    char shown[80];
+    char name[80], shown[96] = "the array";
     const uint8_t *bytes;
-    nib_printable(entry->name, shown);
+    if (entry->name[0] != '\0') snprintf(shown, sizeof shown, "tensor \"%s\"", nib_printable(entry->name, name));
     if (entry->storage == NIB_STORED_F64 && !cast_f64)
         return nib_fail_at(error, NIB_EINVAL, entry->path, 0,
-                           "tensor \"%s\" is binary64 (%s); it is rounded to binary32 only with --cast fp32", shown,
+                           "%s is binary64 (%s); it is rounded to binary32 only with --cast fp32", shown,
                            entry->dtype);
     if (entry->storage == NIB_STORED_BYTES && (strcmp(entry->dtype + 1, "V1") == 0 || strcmp(entry->dtype, "<f1") == 0))
         return nib_fail_at(error, NIB_EINVAL, entry->path, 0,
-                           "tensor \"%s\": dtype %s may be any 8-bit or 4-bit type of ml_dtypes; say which with --dtype "
+                           "%s: dtype %s may be any 8-bit or 4-bit type of ml_dtypes; say which with --dtype "
                            "and --packed or --unpacked",
                            shown, entry->dtype);
     if (entry->storage == NIB_STORED_BYTES)
         return nib_fail_at(error, NIB_EINVAL, entry->path, 0,
-                           "tensor \"%s\" has dtype %s; expected fp32, bf16 or fp16 values", shown, entry->dtype);
+                           "%s has dtype %s; expected fp32, bf16 or fp16 values", shown, entry->dtype);
     enum nib_status status = fetch(file, entry, entry->item_bytes, &bytes, error);
     if (status == NIB_OK && entry->storage == NIB_STORED_F64) status = cast(entry, bytes, error);
     if (status != NIB_OK) return status;

@@ -138,12 +138,13 @@ static enum nib_status read_tensor(struct nib_file *file, struct cursor *cursor)
     if (!take_string(cursor, &text, &length) || !take(cursor, 4, &rank)) return truncated(cursor);
     char *name = strndup(text, length);
     if (name == NULL) return nib_fail(cursor->error, NIB_ENOMEM, "out of memory");
-    bool has_nul = strlen(name) != length;
+    bool is_text = strlen(name) == length && nib_is_utf8(name);
     struct nib_entry *entry = nib_file_add(file, name, cursor->path, cursor->error);
     nib_printable(name, shown);
     free(name);
     if (entry == NULL) return NIB_ENOMEM;
-    if (has_nul) return nib_fail_at(cursor->error, NIB_ESYNTAX, cursor->path, 0, "a tensor name holds NUL");
+    if (!is_text)
+        return nib_fail_at(cursor->error, NIB_ESYNTAX, cursor->path, 0, "tensor name \"%s\" is not UTF-8 text", shown);
     if (rank > NIB_ENTRY_RANK)
         return nib_fail_at(cursor->error, NIB_ESYNTAX, cursor->path, 0,
                            "tensor \"%s\" has %llu dimensions; at most %d are supported", shown, (unsigned long long)rank,

@@ -1,7 +1,7 @@
 #include "io/hdf5_handle.h"
 
 #include "base/error.h"
-#include "io/entry.h"
+#include "io/text.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,40 +82,4 @@ bool nib_hdf5_text_attribute(hid_t object, const char *name, const char *value) 
     if (type >= 0) H5Tclose(type);
     free(owned);
     return done;
-}
-
-/* Length of the valid UTF-8 sequence at `text` (no overlong forms, no surrogates), 0 where there is none. */
-static size_t sequence(const unsigned char *text) {
-    static const struct {
-        unsigned char first, last, low, high;
-        size_t length;
-    } forms[] = {{0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-                 {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-                 {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4}};
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        if (text[0] < forms[i].first || text[0] > forms[i].last) continue;
-        if (forms[i].length > 1 && (text[1] < forms[i].low || text[1] > forms[i].high)) return 0;
-        for (size_t k = 2; k < forms[i].length; k++)
-            if ((text[k] & 0xc0) != 0x80) return 0;
-        return forms[i].length;
-    }
-    return 0;
-}
-
-const char *nib_utf8(const char *text, char **owned) {
-    size_t i = 0, length;
-    while (text[i] != '\0' && (length = sequence((const unsigned char *)text + i)) > 0) i += length;
-    if (text[i] == '\0') return text;
-    char *copy = strdup(text);
-    if (copy == NULL) return NULL;
-    while (copy[i] != '\0') {
-        length = sequence((const unsigned char *)copy + i);
-        if (length == 0) {
-            copy[i] = '?';
-            length = 1;
-        }
-        i += length;
-    }
-    *owned = copy;
-    return copy;
 }

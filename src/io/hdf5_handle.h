@@ -23,8 +23,5 @@ hid_t nib_hdf5_group(hid_t file, const char *path);
 /* A scalar attribute; replaced where it exists. Text is made valid UTF-8. */
 bool nib_hdf5_attribute(hid_t object, const char *name, hid_t memory_type, const void *value);
 bool nib_hdf5_text_attribute(hid_t object, const char *name, const char *value);
-/* `text` itself where it is valid UTF-8, otherwise a copy in *owned with the offending bytes as '?'; NULL when out of
- * memory. The caller frees *owned. */
-const char *nib_utf8(const char *text, char **owned);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "io/hdf5_handle.h"
 #include "io/hdf5_result.h"
+#include "io/text.h"
 #include <hdf5_hl.h>
 #include <stdlib.h>
 #include <string.h>
