@@ -84,7 +84,7 @@ NIB_API const char *nib_statistic_name(enum nib_statistic statistic); /* "sqnr_d
  * where there are too few rows), from which standard errors are jackknifed. */
 enum { NIB_BATCHES = 32 };
 struct nib_measurement {
-    const struct nib_element *element;
+    const struct nib_element *element; /* the quantizer's, which must stay open */
     bool batches_of_rows;
     size_t unit;                 /* rows or columns that stay together */
     unsigned batches;
