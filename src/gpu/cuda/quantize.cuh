@@ -1,0 +1,156 @@
+// The quantization kernels: one thread, 16 elements.
+#pragma once
+
+#include "element.cuh"
+#include "groups.cuh"
+#include "rotate.cuh"
+#include "scale.cuh"
+#include <curand_kernel.h>
+
+struct QuantizeLaunch {
+    nib_gpu_quantizer q;
+    Grid grid;
+    Shape shape;
+    int aligned;                     // rows start on 16 bytes
+    const TensorScale *tensor;       // device memory, one
+    uint8_t *packed, *scales;        // device memory, or NULL
+    float *values;
+    size_t packed_stride;            // bytes of a packed line
+    size_t scales_per_line;
+};
+
+// Byte (index mod 16) of the Philox4x32-10 block with key = seed and counter = (index / 16, stream).
+struct RandomBytes {
+    uint64_t seed, stream, block;
+    uint4 words;
+    __device__ RandomBytes(uint64_t s, uint64_t t) : seed(s), stream(t), block(~0ull), words(make_uint4(0, 0, 0, 0)) {}
+    __device__ uint32_t at(uint64_t index) {
+        uint64_t wanted = index / 16;
+        if (wanted != block) {
+            block = wanted;
+            words = curand_Philox4x32_10(
+                make_uint4((uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)),
+                make_uint2((uint32_t)seed, (uint32_t)(seed >> 32)));
+        }
+        uint32_t lane = (uint32_t)index / 4 % 4;
+        uint32_t word = lane == 0 ? words.x : lane == 1 ? words.y : lane == 2 ? words.z : words.w;
+        return word >> (8 * (index % 4)) & 255u;
+    }
+};
+
+enum Element { ELEMENT_E2M1, ELEMENT_GRID };
+
+template <int ELEMENT> __device__ __forceinline__ float level_of(const Grid &grid, uint32_t code) {
+    if (ELEMENT == ELEMENT_E2M1) {
+        uint32_t m = code & 7u;
+        float magnitude = m < 2 ? 0.5f * (float)m : (float)(2u + (m & 1u)) * (float)(1u << (m >> 1)) * 0.25f;
+        return __uint_as_float(__float_as_uint(magnitude) | (code & 8u) << 28);
+    }
+    uint32_t sign = grid.sign_magnitude ? code & 8u : 0u, wanted = code ^ sign;
+    float level = 0;
+#pragma unroll
+    for (uint32_t r = 0; r < 16; r++)
+        if (r < grid.ranks && ((uint32_t)(grid.code_of_rank >> (4 * r)) & 15u) == wanted) level = grid.level[r];
+    return sign ? -level : level;
+}
+
+// amax of the thread's elements. NVFP4 skips NaN as max.xorsign.abs does; the others propagate it.
+__device__ __forceinline__ float amax16(const nib_gpu_quantizer &q, const float (&v)[16]) {
+    float amax = 0;
+#pragma unroll
+    for (int i = 0; i < 16; i++) amax = fmaxf(amax, fabsf(v[i]));
+    if (q.rule != NIB_GPU_RULE_NVFP4) {
+        bool nan = false;
+#pragma unroll
+        for (int i = 0; i < 16; i++) nan |= v[i] != v[i];
+        if (nan) amax = __uint_as_float(0x7FC00000u);
+    }
+    return amax;
+}
+
+__device__ __forceinline__ float max_or_nan(float a, float b) { return a != a || b != b ? __uint_as_float(0x7FC00000u) : fmaxf(a, b); }
+
+// Codes, packing, scales and values of 16 elements whose block scale is known.
+template <int ELEMENT, bool STOCHASTIC>
+__device__ __forceinline__ void encode16(const QuantizeLaunch &l, const Place &p, const BlockScale &scale, const float (&v)[16],
+                                         uint32_t (&codes)[16]) {
+    if constexpr (STOCHASTIC) {
+        RandomBytes random(l.q.seed, l.q.stream);
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            float y = scaled(l.q, scale, v[i]);
+            uint32_t r = random.at(l.shape.along_rows ? (p.start + i) * l.shape.cols + p.line : p.line * l.shape.cols + p.start + i);
+            codes[i] = ELEMENT == ELEMENT_E2M1 ? e2m1_stochastic(y, r) : grid_stochastic(l.grid, y, r);
+        }
+    } else if constexpr (ELEMENT == ELEMENT_E2M1) {
+#pragma unroll
+        for (int i = 0; i < 16; i += 2) {
+            uint32_t pair = e2m1_pair(scaled(l.q, scale, v[i]), scaled(l.q, scale, v[i + 1]));
+            codes[i] = pair & 15u;
+            codes[i + 1] = pair >> 4;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < 16; i++) codes[i] = grid_nearest(l.grid, scaled(l.q, scale, v[i]));
+    }
+}
+
+template <int ELEMENT>
+__device__ __forceinline__ void store16(const QuantizeLaunch &l, const Place &p, const BlockScale &scale, const uint32_t (&codes)[16],
+                                        bool writes_scale) {
+    if (!p.any) return;
+    const Shape &s = l.shape;
+    unsigned count = s.inner - p.start < 16 ? (unsigned)(s.inner - p.start) : 16u;
+    if (l.packed != nullptr) {
+        uint32_t low = 0, high = 0;
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            low |= ((unsigned)i < count ? codes[i] : 0u) << (4 * i);
+            high |= ((unsigned)(i + 8) < count ? codes[i + 8] : 0u) << (4 * i);
+        }
+        uint8_t *at = l.packed + p.line * l.packed_stride + p.start / 2;
+        if (count == 16 && l.packed_stride % 8 == 0) {
+            *reinterpret_cast<uint2 *>(at) = make_uint2(low, high);
+        } else {
+            for (unsigned b = 0; b < (count + 1) / 2; b++) at[b] = (uint8_t)((b < 4 ? low : high) >> (8 * (b % 4)));
+        }
+    }
+    if (l.scales != nullptr && writes_scale) {
+        size_t at = p.line * l.scales_per_line + p.start / l.q.block_cols;
+        if (l.q.scale == NIB_GPU_SCALE_FP32)
+            reinterpret_cast<uint32_t *>(l.scales)[at] = scale.stored;
+        else
+            l.scales[at] = (uint8_t)scale.stored;
+    }
+    if (l.values != nullptr)
+        for (unsigned i = 0; i < count; i++)
+            l.values[s.along_rows ? (p.start + i) * s.cols + p.line : p.line * s.cols + p.start + i] =
+                dequantized(l.q, l.tensor->amax, scale.stored, level_of<ELEMENT>(l.grid, codes[i]));
+}
+
+// ROTATION: 0 none, 1 butterfly.
+template <typename T, int ELEMENT, bool STOCHASTIC, int ROTATION>
+__global__ void __launch_bounds__(256) quantize_lines(const __grid_constant__ QuantizeLaunch l, const T *__restrict__ x) {
+    size_t column = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    size_t lines = l.shape.along_rows ? l.shape.groups : l.shape.outer;
+    TensorScale tensor = *l.tensor;
+    unsigned lanes_per_block = l.q.block_cols / 16;
+    for (size_t y = blockIdx.y; y < lines; y += gridDim.y) {
+        Place p = place_of(l.shape, column, y);
+        float v[16];
+        load16(l.shape, p, x, l.aligned, v);
+        if (ROTATION == 1) {
+            butterfly(v, l.q.rotation.sign, l.q.rotation.size, (unsigned)(p.start % l.q.rotation.size));
+            if (l.q.rotation.round_to_bf16)
+#pragma unroll
+                for (int i = 0; i < 16; i++) v[i] = to_bf16_and_back(v[i]);
+        }
+        float amax = amax16(l.q, v);
+        for (unsigned lanes = 1; lanes < lanes_per_block; lanes *= 2)
+            amax = max_or_nan(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, lanes));
+        BlockScale scale = block_scale(l.q, tensor, amax);
+        uint32_t codes[16];
+        encode16<ELEMENT, STOCHASTIC>(l, p, scale, v, codes);
+        store16<ELEMENT>(l, p, scale, codes, p.start % l.q.block_cols == 0);
+    }
+}
