@@ -95,7 +95,7 @@ __device__ __forceinline__ uint32_t grid_nearest(const Grid &grid, float x) {
 
 // Stochastic on magnitudes: r = 0 never leaves the level nearer to zero. The comparison is exact in
 // double arithmetic: differences of binary32 numbers, times 8-bit integers.
-__device__ inline uint32_t grid_stochastic(const Grid &grid, float x, uint32_t r) {
+__device__ __noinline__ inline uint32_t grid_stochastic(const Grid &grid, float x, uint32_t r) {
     if (x != x) return grid_nearest(grid, x);
     uint32_t sign = grid.sign_magnitude ? __float_as_uint(x) >> 28 & 8u : 0u;
     double y = grid.sign_magnitude ? fabs((double)x) : (double)x;

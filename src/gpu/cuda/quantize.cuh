@@ -24,13 +24,17 @@ struct RandomBytes {
     uint64_t seed, stream, block;
     uint4 words;
     __device__ RandomBytes(uint64_t s, uint64_t t) : seed(s), stream(t), block(~0ull), words(make_uint4(0, 0, 0, 0)) {}
+    // Out of line: sixteen copies of ten rounds would multiply the size of the library.
+    __device__ __noinline__ uint4 fill(uint64_t wanted) const {
+        return curand_Philox4x32_10(
+            make_uint4((uint32_t)wanted, (uint32_t)(wanted >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)),
+            make_uint2((uint32_t)seed, (uint32_t)(seed >> 32)));
+    }
     __device__ uint32_t at(uint64_t index) {
         uint64_t wanted = index / 16;
         if (wanted != block) {
             block = wanted;
-            words = curand_Philox4x32_10(
-                make_uint4((uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)),
-                make_uint2((uint32_t)seed, (uint32_t)(seed >> 32)));
+            words = fill(wanted);
         }
         uint32_t lane = (uint32_t)index / 4 % 4;
         uint32_t word = lane == 0 ? words.x : lane == 1 ? words.y : lane == 2 ? words.z : words.w;
@@ -40,18 +44,21 @@ struct RandomBytes {
 
 enum Element { ELEMENT_E2M1, ELEMENT_GRID };
 
+__device__ __noinline__ inline float grid_level(const Grid &grid, uint32_t code) {
+    uint32_t sign = grid.sign_magnitude ? code & 8u : 0u, wanted = code ^ sign;
+    float level = 0;
+    for (uint32_t r = 0; r < grid.ranks; r++)
+        if (grid_code_of(grid, r) == wanted) level = grid.level[r];
+    return sign ? -level : level;
+}
+
 template <int ELEMENT> __device__ __forceinline__ float level_of(const Grid &grid, uint32_t code) {
     if (ELEMENT == ELEMENT_E2M1) {
         uint32_t m = code & 7u;
         float magnitude = m < 2 ? 0.5f * (float)m : (float)(2u + (m & 1u)) * (float)(1u << (m >> 1)) * 0.25f;
         return __uint_as_float(__float_as_uint(magnitude) | (code & 8u) << 28);
     }
-    uint32_t sign = grid.sign_magnitude ? code & 8u : 0u, wanted = code ^ sign;
-    float level = 0;
-#pragma unroll
-    for (uint32_t r = 0; r < 16; r++)
-        if (r < grid.ranks && ((uint32_t)(grid.code_of_rank >> (4 * r)) & 15u) == wanted) level = grid.level[r];
-    return sign ? -level : level;
+    return grid_level(grid, code);
 }
 
 // amax of the thread's elements. NVFP4 skips NaN as max.xorsign.abs does; the others propagate it.

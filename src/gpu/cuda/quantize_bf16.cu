@@ -1,5 +1,6 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#define T __nv_bfloat16
-#define NAME quantize_bf16
+#include "launch.cuh"
+#include "quantize_tiles.cuh"
+
+using Input = __nv_bfloat16;
+#define NIB_QUANTIZE_INPUT quantize_bf16
 #include "quantize_launch.inc"

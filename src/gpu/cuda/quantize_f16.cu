@@ -1,5 +1,6 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#define T __half
-#define NAME quantize_f16
+#include "launch.cuh"
+#include "quantize_tiles.cuh"
+
+using Input = __half;
+#define NIB_QUANTIZE_INPUT quantize_f16
 #include "quantize_launch.inc"

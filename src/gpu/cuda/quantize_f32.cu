@@ -1,5 +1,6 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#define T float
-#define NAME quantize_f32
+#include "launch.cuh"
+#include "quantize_tiles.cuh"
+
+using Input = float;
+#define NIB_QUANTIZE_INPUT quantize_f32
 #include "quantize_launch.inc"
