@@ -114,16 +114,17 @@ float nib_ref_dequantize(const struct nib_quantizer *q, const struct nib_tensor_
     return value;
 }
 
-/* Distance from the scaled element to the nearest cell border, in steps of binary32. */
-static double tie_distance(const struct nib_rule *rule, float y) {
-    int64_t key = nib_key_of_bits(nib_bits_of_float(y)), best = INT64_MAX;
-    for (int i = 0; i < NIB_THRESHOLDS; i++) {
-        int64_t distance = key - rule->threshold[i];
-        if (rule->threshold[i] == INT32_MAX) continue;
-        if (distance < 0) distance = -distance;
-        if (distance < best) best = distance;
+/* Distance from the scaled element to the nearest cell border, in binary32 steps at its size. Borders are the middles
+ * between levels, or the levels themselves when rounding toward zero. */
+static double tie_distance(const struct nib_quantizer *q, float y) {
+    const struct nib_element *element = q->block->element;
+    double best = INFINITY, step = ldexp(1, (y == 0 || !isfinite(y) || fabsf(y) < FLT_MIN ? -126 : ilogbf(y)) - 23);
+    for (unsigned r = 1; r < element->levels; r++) {
+        double low = (double)element->level_of_rank[r - 1], high = (double)element->level_of_rank[r];
+        double border = q->axes.rounding != NIB_ROUNDING_RTZ ? (low + high) / 2 : y > 0 ? high : low;
+        if (low < high) best = fmin(best, fabs((double)y - border) / step);
     }
-    return isnan(y) ? NAN : (double)best;
+    return isnan(y) ? NAN : best;
 }
 
 void nib_ref_quantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_ref_block *block) {
@@ -146,6 +147,6 @@ void nib_ref_quantize(const struct nib_quantizer *q, const struct nib_tensor_sca
         nib_trace_number(trace, "scaled element", NIB_CHOICE_NAME(q, element_scale), y);
         nib_trace_code(trace, "code", NIB_CHOICE_NAME(q, rounding), block->codes[i],
                        q->block->element->level[block->codes[i]]);
-        trace->tie_distance_ulp = tie_distance(&q->rule, y);
+        trace->tie_distance_ulp = tie_distance(q, y);
     }
 }

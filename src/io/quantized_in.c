@@ -1,0 +1,147 @@
+#include "io/quantized_in.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+
+struct reader {
+    const char *path;
+    json_t *root;
+    struct nib_error *error;
+};
+
+static enum nib_status wrong(const struct reader *r, const char *member, const char *expected) {
+    return nib_fail_at(r->error, NIB_ESYNTAX, r->path, 0, "%s: expected %s", member, expected);
+}
+
+static enum nib_status read_shape(const struct reader *r, size_t *rows, size_t *cols) {
+    json_t *shape = json_object_get(r->root, "shape");
+    json_int_t extents[2] = {0, 0};
+    for (size_t i = 0; i < 2; i++) extents[i] = json_integer_value(json_array_get(shape, i));
+    if (json_array_size(shape) != 2 || extents[0] < 1 || extents[1] < 1) return wrong(r, "shape", "[rows, cols]");
+    *rows = (size_t)extents[0];
+    *cols = (size_t)extents[1];
+    return NIB_OK;
+}
+
+/* Numbers, or the texts that stand for those JSON lacks. */
+static enum nib_status read_real(const struct reader *r, const char *member, float *out) {
+    json_t *value = json_object_get(r->root, member);
+    const char *text = json_string_value(value);
+    if (json_is_number(value))
+        *out = (float)json_number_value(value);
+    else if (text != NULL && strcmp(text, "nan") == 0)
+        *out = NAN;
+    else if (text != NULL && strcmp(text, "inf") == 0)
+        *out = INFINITY;
+    else
+        return wrong(r, member, "a number");
+    return NIB_OK;
+}
+
+static enum nib_status read_codes(const struct reader *r, uint8_t *codes, size_t count) {
+    json_t *array = json_object_get(r->root, "codes");
+    if (json_array_size(array) != count) return wrong(r, "codes", "one code per element");
+    for (size_t i = 0; i < count; i++) {
+        json_t *code = json_array_get(array, i);
+        if (!json_is_integer(code) || json_integer_value(code) < 0 || json_integer_value(code) > 15)
+            return wrong(r, "codes", "integers from 0 to 15");
+        codes[i] = (uint8_t)json_integer_value(code);
+    }
+    return NIB_OK;
+}
+
+static enum nib_status read_scales(const struct reader *r, struct nib_quantized *out) {
+    json_t *array = json_object_get(r->root, "scales");
+    size_t count = out->scale_rows * out->scale_cols;
+    uint64_t limit = UINT64_C(1) << 8 * out->scale_bytes;
+    if (json_array_size(array) != count) return wrong(r, "scales", "one scale per block");
+    for (size_t i = 0; i < count; i++) {
+        json_t *scale = json_array_get(array, i);
+        if (!json_is_integer(scale) || json_integer_value(scale) < 0 || (uint64_t)json_integer_value(scale) >= limit)
+            return wrong(r, "scales", "unsigned bit patterns of the scale format");
+        for (unsigned byte = 0; byte < out->scale_bytes; byte++)
+            out->scales[i * out->scale_bytes + byte] = (uint8_t)(json_integer_value(scale) >> 8 * byte);
+    }
+    return NIB_OK;
+}
+
+static enum nib_status read_members(const struct reader *r, const struct nib_quantizer *q, struct nib_quantized *out) {
+    size_t rows = 0, cols = 0;
+    const char *axis = json_string_value(json_object_get(r->root, "axis"));
+    enum nib_status status = read_shape(r, &rows, &cols);
+    if (status == NIB_OK && axis != NULL && strcmp(axis, "cols") != 0 && strcmp(axis, "rows") != 0)
+        status = wrong(r, "axis", "\"cols\" or \"rows\"");
+    if (status != NIB_OK) return status;
+    if (json_array_size(json_object_get(r->root, "codes")) / cols != rows) return wrong(r, "codes", "one code per element");
+    enum nib_axis along = axis != NULL && strcmp(axis, "rows") == 0 ? NIB_ALONG_ROWS : NIB_ALONG_COLS;
+    struct nib_quantized made;
+    status = nib_quantized_alloc(q, rows, cols, along, NIB_WANT_CODES | NIB_WANT_SCALES, &made, r->error);
+    if (status != NIB_OK) return status;
+    status = read_codes(r, made.codes, rows * cols);
+    if (status == NIB_OK) status = read_scales(r, &made);
+    if (status == NIB_OK) status = read_real(r, "tensor_amax", &made.tensor_amax);
+    if (status == NIB_OK) status = read_real(r, "tensor_scale_decode", &made.tensor_scale_decode);
+    made.tensor_scale_encode = 1.0f / made.tensor_scale_decode;
+    if (status == NIB_OK && json_object_get(r->root, "tensor_scale_encode") != NULL)
+        status = read_real(r, "tensor_scale_encode", &made.tensor_scale_encode);
+    if (status == NIB_OK)
+        *out = made;
+    else
+        nib_quantized_free(&made);
+    return status;
+}
+
+/* "te-nvfp4" or, with axes changed, "te-nvfp4+axis=value,axis=value": choices may hold commas, so a piece without '='
+ * belongs to the one before. */
+static enum nib_status open_quantizer(const char *name, const struct nib_quantizer **out, struct nib_error *error) {
+    enum { MOST = 32 };
+    char text[256];
+    const char *settings[MOST];
+    size_t count = 0;
+    snprintf(text, sizeof text, "%s", name);
+    char *plus = strchr(text, '+');
+    if (plus == NULL) return nib_quantizer_open(name, out, error);
+    *plus = '\0';
+    settings[count++] = plus + 1;
+    for (char *comma = strchr(plus + 1, ','); comma != NULL; comma = strchr(comma + 1, ',')) {
+        const char *next = strchr(comma + 1, ','), *equals = strchr(comma + 1, '=');
+        if (equals == NULL || (next != NULL && next < equals) || count == MOST) continue;
+        *comma = '\0';
+        settings[count++] = comma + 1;
+    }
+    const struct nib_quantizer *base;
+    enum nib_status status = nib_quantizer_open(text, &base, error);
+    if (status != NIB_OK) return status;
+    status = nib_quantizer_with(base, settings, count, out, error);
+    nib_quantizer_close(base);
+    return status;
+}
+
+enum nib_status nib_quantized_read(const char *path, const struct nib_quantizer **quantizer, struct nib_quantized *out,
+                                   struct nib_error *error) {
+    bool standard = strcmp(path, "-") == 0;
+    FILE *stream = standard ? stdin : fopen(path, "rb");
+    if (stream == NULL) return nib_fail_at(error, NIB_EIO, path, 0, "cannot be opened");
+    json_error_t where;
+    struct reader r = {standard ? "(standard input)" : path, json_loadf(stream, JSON_REJECT_DUPLICATES, &where), error};
+    if (!standard) fclose(stream);
+    if (r.root == NULL) return nib_fail_at(error, NIB_ESYNTAX, r.path, where.line, "not JSON: %s", where.text);
+    const char *schema = json_string_value(json_object_get(r.root, "schema"));
+    const char *name = json_string_value(json_object_get(r.root, "quantizer"));
+    const struct nib_quantizer *opened = NULL;
+    enum nib_status status = NIB_OK;
+    if (schema == NULL || strcmp(schema, "nibble.quantize/1") != 0) status = wrong(&r, "schema", "\"nibble.quantize/1\"");
+    if (status == NIB_OK && *quantizer == NULL)
+        status = name == NULL ? wrong(&r, "quantizer", "its name") : open_quantizer(name, &opened, error);
+    if (status == NIB_OK) status = read_members(&r, *quantizer != NULL ? *quantizer : opened, out);
+    json_decref(r.root);
+    if (status == NIB_OK && *quantizer == NULL)
+        *quantizer = opened;
+    else
+        nib_quantizer_close(opened);
+    return status;
+}

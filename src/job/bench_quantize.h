@@ -1,0 +1,35 @@
+/* How fast a quantizer is, beside what memory allows. */
+#ifndef NIB_JOB_BENCH_QUANTIZE_H
+#define NIB_JOB_BENCH_QUANTIZE_H
+
+#include <nibble/quantize.h>
+
+struct nib_bench_request {
+    const struct nib_quantizer *quantizer;
+    enum nib_dtype dtype;
+    size_t rows, cols;
+    int threads;
+    const char *isa;             /* as in struct nib_quantize_options */
+    unsigned want;               /* enum nib_want: what is written */
+    uint64_t seed;
+    double seconds;              /* at least this long for each figure */
+};
+
+/* Each time is the median over runs, in seconds; `spread` is (third quartile - first quartile) / median. */
+struct nib_bench_time {
+    double median, best, spread;
+    size_t runs;
+};
+struct nib_bench_result {
+    size_t elements;
+    double bytes_given, bytes_total; /* moved with the tensor amax given, and with the pass that computes it */
+    struct nib_bench_time given, total;
+    struct nib_bench_time memory_given, memory_total; /* a kernel that reads and writes the same bytes */
+    bool has_tensor_scale;
+    const char *isa;             /* the one that ran */
+};
+
+NIB_CHECK enum nib_status nib_bench_quantize(const struct nib_bench_request *request, struct nib_bench_result *out,
+                                             struct nib_error *error);
+
+#endif
