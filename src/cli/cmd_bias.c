@@ -211,7 +211,7 @@ static enum nib_status print_json(const struct nib_call *call, const struct tabl
 /* The terminal shows what differs: the rest is in --json, --tsv and -o. */
 static void print_terminal(const struct nib_call *call, const struct nib_bias_result *result,
                            const struct tables *tables, const char *headline) {
-    enum { FEW = 4, TENSORS_COLUMN = 3, KEYS = 10 };
+    enum { FEW = 4, TENSORS_COLUMN = 3 };
     const struct arguments *arguments = call->options;
     bool several = nib_bias_views(result) > FEW && !arguments->all;
     bool hidden[64] = {false}, level_hidden[64] = {false};
@@ -219,7 +219,7 @@ static void print_terminal(const struct nib_call *call, const struct nib_bias_re
     for (size_t i = 0; i < 8; i++) level_hidden[i] = true; /* all keys but quantizer and rotation */
     struct nib_layout layout = {headline[0] == '\0' ? NULL : headline, true, 0, hidden};
     nib_output_aligned(call, several ? tables->summary : tables->by_tensor, &layout, stdout);
-    if (several && nib_bias_views(result) > FEW)
+    if (several)
         printf("\nMeans over tensors; +- is the standard error of the mean. --all prints every tensor.\n");
     else
         printf("\n+- is the standard error from batches of rows; differences are paired by batch.\n");
@@ -227,6 +227,21 @@ static void print_terminal(const struct nib_call *call, const struct nib_bias_re
     struct nib_layout levels = {"Levels", true, 0, level_hidden};
     putchar('\n');
     nib_output_aligned(call, tables->levels, &levels, stdout);
+}
+
+/* What the numbers leave out. */
+static void print_notes(const struct nib_call *call, const struct nib_bias_result *result) {
+    if (nib_bias_skipped(result) > 0)
+        nib_output_note(call, "%zu tensors are no linear layer's and were left out; name them to measure them",
+                        nib_bias_skipped(result));
+    for (size_t v = 0; v < nib_bias_views(result); v++) {
+        const struct nib_sums *total = &nib_bias_entry_at(result, v, 0, 0)->total;
+        const struct nib_bias_view *view = nib_bias_view_at(result, v);
+        bool again = v > 0 && strcmp(view->tensor, nib_bias_view_at(result, v - 1)->tensor) == 0;
+        if (!again && (total->nan_count > 0 || total->inf_count > 0))
+            nib_output_note(call, "%s: %llu NaN and %llu infinite elements were left out", view->tensor,
+                            (unsigned long long)total->nan_count, (unsigned long long)total->inf_count);
+    }
 }
 
 static enum nib_status print(const struct nib_call *call, const struct nib_bias_result *result,
@@ -238,9 +253,7 @@ static enum nib_status print(const struct nib_call *call, const struct nib_bias_
     if (call->common.tsv)
         return nib_output_table(call, arguments->per_level ? tables->levels : tables->totals, NULL, error);
     print_terminal(call, result, tables, headline);
-    if (nib_bias_skipped(result) > 0)
-        nib_output_note(call, "%zu tensors are no linear layer's and were left out; name them to measure them",
-                        nib_bias_skipped(result));
+    print_notes(call, result);
     return NIB_OK;
 }
 

@@ -122,8 +122,8 @@ static enum nib_status add_file(struct nib_bias_result *result, const struct nib
         if (status != NIB_OK) break;
         char tensor[256];
         snprintf(tensor, sizeof tensor, "%s", info.name[0] == '\0' ? result->paths[number] : info.name);
-        struct nib_bias_view view = {tensor, result->paths[number], "", role.layer, NIB_GEMM_NONE, role.operand,
-                                     NIB_ALONG_COLS, x.rows, x.cols};
+        struct nib_bias_view view = {tensor, result->paths[number], "", role.layer, NIB_GEMM_NONE,
+                                     role.linear ? role.operand : NIB_OPERAND_NONE, NIB_ALONG_COLS, x.rows, x.cols};
         memcpy(view.module, role.module, sizeof view.module);
         status = add_views(result, request, view, &(struct source){x, NULL}, error);
     }

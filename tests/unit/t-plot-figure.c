@@ -1,0 +1,133 @@
+/* Figures: complete or not at all, whatever the names in them are; gnuplot missing or failing is told apart. */
+#include "nib_test.h"
+#include "plot/figure.h"
+
+#include <dirent.h>
+#include <locale.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static void enter_folder(void) {
+    snprintf(folder, sizeof folder, "/tmp/nibble-figure-XXXXXX");
+    if (mkdtemp(folder) == NULL) abort();
+}
+
+/* Removes the folder and returns how many files it held. */
+static unsigned leave_folder(void) {
+    unsigned files = 0;
+    DIR *stream = opendir(folder);
+    for (struct dirent *entry; stream != NULL && (entry = readdir(stream)) != NULL;) {
+        char path[400];
+        if (entry->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        unlink(path);
+        files++;
+    }
+    closedir(stream);
+    rmdir(folder);
+    return files;
+}
+
+/* A table of totals with two tensors whose names are hard to quote. */
+static struct nib_table *totals(void) {
+    static const struct nib_column columns[] = {
+        {"view", "", "", "", NIB_COLUMN_TEXT, 0},      {"module", "", "", "", NIB_COLUMN_TEXT, 0},
+        {"layer", "", "1", "", NIB_COLUMN_INTEGER, 0}, {"gemm", "", "", "", NIB_COLUMN_TEXT, 0},
+        {"operand", "", "", "", NIB_COLUMN_TEXT, 0},   {"axis", "", "", "", NIB_COLUMN_TEXT, 0},
+        {"quantizer", "", "", "", NIB_COLUMN_TEXT, 0}, {"rotation", "", "", "", NIB_COLUMN_TEXT, 0},
+        {"sqnr_db", "", "dB", "", NIB_COLUMN_REAL, 2}, {"sqnr_db_se", "", "dB", "", NIB_COLUMN_REAL, 2},
+        {"one_minus_alpha", "", "1", "", NIB_COLUMN_REAL, 2}, {"one_minus_alpha_se", "", "1", "", NIB_COLUMN_REAL, 2}};
+    static const char *const tensors[] = {"it's \"a\" `b` $c \\d EOD", "EOD"};
+    struct nib_table *table = NULL;
+    if (nib_table_new("totals", columns, 12, &table, NULL) != NIB_OK) abort();
+    for (int i = 0; i < 8; i++) {
+        size_t row = nib_table_row(table);
+        nib_table_set_text(table, row, 0, tensors[i / 4]);
+        nib_table_set_integer(table, row, 2, i / 4);
+        nib_table_set_text(table, row, 5, "cols");
+        nib_table_set_text(table, row, 6, i / 2 % 2 == 0 ? "don't" : "e1m2");
+        nib_table_set_text(table, row, 7, i % 2 == 0 ? "none" : "rht16");
+        nib_table_set_real(table, row, 8, 20.5 + i);
+        nib_table_set_real(table, row, 10, 0.001 * i);
+    }
+    return table;
+}
+
+static bool begins_with(const char *path, const char *magic) {
+    char head[8] = "";
+    FILE *stream = fopen(path, "rb");
+    size_t got = stream == NULL ? 0 : fread(head, 1, sizeof head, stream);
+    if (stream != NULL) fclose(stream);
+    return got == sizeof head && memcmp(head, magic, strlen(magic)) == 0;
+}
+
+static void check_drawn(const char *name) {
+    struct nib_error error = {NIB_OK, 0, "", ""};
+    char prefix[200], path[240];
+    enter_folder();
+    snprintf(prefix, sizeof prefix, "%s/%s", folder, name);
+    struct nib_table *table = totals();
+    enum nib_status status = nib_plot_bias(table, prefix, &error);
+    nib_table_free(table);
+    NIB_CHECKF(status == NIB_OK, "%s", error.text);
+    snprintf(path, sizeof path, "%s.png", prefix);
+    CU_ASSERT(begins_with(path, "\x89PNG"));
+    snprintf(path, sizeof path, "%s.pdf", prefix);
+    CU_ASSERT(begins_with(path, "%PDF"));
+    CU_ASSERT(leave_folder() == 3); /* and the script */
+}
+
+static void any_name_can_be_drawn(void) {
+    check_drawn("plain");
+    check_drawn("it's a \"$figure\" `x`");
+}
+
+static void a_decimal_comma_locale_changes_nothing(void) {
+    if (setlocale(LC_ALL, "de_DE.UTF-8") == NULL) return;
+    check_drawn("comma");
+    setlocale(LC_ALL, "C");
+}
+
+static void without_gnuplot_the_script_stays(void) {
+    struct nib_error error = {NIB_OK, 0, "", ""};
+    char prefix[200], *path = strdup(getenv("PATH"));
+    enter_folder();
+    snprintf(prefix, sizeof prefix, "%s/a", folder);
+    setenv("PATH", folder, 1);
+    struct nib_table *table = totals();
+    CU_ASSERT(nib_plot_bias(table, prefix, &error) == NIB_EUNAVAILABLE);
+    NIB_CHECKF(strstr(error.text, "gnuplot") != NULL && strstr(error.text, "a.gp") != NULL, "%s", error.text);
+    CU_ASSERT(leave_folder() == 1);
+
+    /* One that fails leaves no picture. */
+    enter_folder();
+    char program[200];
+    snprintf(program, sizeof program, "%s/gnuplot", folder);
+    snprintf(prefix, sizeof prefix, "%s/a", folder);
+    FILE *stream = fopen(program, "w");
+    fprintf(stream, "#!/bin/sh\necho broken >&2\nexit 1\n");
+    fclose(stream);
+    chmod(program, 0755);
+    setenv("PATH", folder, 1);
+    CU_ASSERT(nib_plot_bias(table, prefix, &error) == NIB_EIO);
+    NIB_CHECKF(strstr(error.text, "broken") != NULL, "%s", error.text);
+    CU_ASSERT(leave_folder() == 2); /* the program and the script */
+    setenv("PATH", path, 1);
+    free(path);
+    nib_table_free(table);
+}
+
+static void an_unwritable_folder_is_an_error(void) {
+    struct nib_error error = {NIB_OK, 0, "", ""};
+    struct nib_table *table = totals();
+    CU_ASSERT(nib_plot_bias(table, "/nonexistent/a", &error) == NIB_EIO);
+    NIB_CHECKF(strcmp(error.file, "/nonexistent/a.gp") == 0, "%s", error.file);
+    nib_table_free(table);
+}
+
+NIB_TEST_MAIN("figures", {"any name can be drawn", any_name_can_be_drawn},
+              {"a decimal comma locale changes nothing", a_decimal_comma_locale_changes_nothing},
+              {"without gnuplot the script stays", without_gnuplot_the_script_stays},
+              {"an unwritable folder is an error", an_unwritable_folder_is_an_error})
