@@ -6,6 +6,7 @@
 #include "base/threads.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/signals.h"
 #include "io/json_out.h"
 #include "job/bias_file.h"
 #include "plot/figure.h"
@@ -257,6 +258,16 @@ static enum nib_status print(const struct nib_call *call, const struct nib_bias_
     return NIB_OK;
 }
 
+/* What the figure is written to before it is renamed. */
+static void guard_plot(const char *prefix) {
+    static const char *const endings[] = {"gp", "png", "pdf"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        char path[4200];
+        snprintf(path, sizeof path, "%s.%s.part", prefix, endings[i]);
+        nib_signals_guard(path);
+    }
+}
+
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *arguments = call->options;
     if (call->value_count == 0 && arguments->distributions.count == 0)
@@ -297,6 +308,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = store(call, &formats, result, file, error);
     else
         nib_result_abandon(file);
+    if (arguments->plot != NULL) guard_plot(arguments->plot);
     if (status == NIB_OK && arguments->plot != NULL) status = nib_plot_bias(tables.totals, arguments->plot, error);
     tables_free(&tables);
     nib_bias_result_free(result);

@@ -10,10 +10,12 @@ static enum nib_status run_command(struct nib_call *call, const struct nib_comma
                                    struct nib_error *error) {
     enum nib_status status = nib_options_parse(command, count, words, call, error);
     if (status != NIB_OK) return status;
-    if (call->common.help)
+    if (call->common.help) {
         nib_help_command(command, stdout, nib_output_style(call, stdout));
-    else
+    } else {
+        if (call->common.output != NULL) nib_signals_guard_output(call->common.output);
         status = command->run(call, error);
+    }
     nib_options_free(call);
     return status;
 }

@@ -6,7 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cli/output.h"
+#include "cli/signals.h"
 
 static double seconds_since(struct timespec then) {
     struct timespec now;
@@ -59,10 +59,12 @@ void nib_progress_step(struct nib_progress *progress, size_t amount, const char 
     if (elapsed < 1 || (progress->visible && seconds_since(progress->drawn) < 0.1)) return;
     draw(progress, elapsed, label);
     progress->visible = true;
+    nib_signals_bar(true);
     clock_gettime(CLOCK_MONOTONIC, &progress->drawn);
 }
 
 void nib_progress_end(struct nib_progress *progress) {
     if (progress->visible) fputs("\r\033[K", stderr);
+    nib_signals_bar(false);
     progress->active = progress->visible = false;
 }

@@ -3,17 +3,20 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { GUARDS = 8 };
 
 static char guarded[GUARDS][PATH_MAX];
-static volatile sig_atomic_t in_use[GUARDS];
+static volatile sig_atomic_t in_use[GUARDS], bar_visible;
 
 static void interrupted(int number) {
     for (int i = 0; i < GUARDS; i++)
         if (in_use[i]) unlink(guarded[i]);
+    if (bar_visible && write(STDERR_FILENO, "\r\033[K", 4) < 0) { /* nothing left to do about it */
+    }
     _exit(128 + number);
 }
 
@@ -26,6 +29,15 @@ void nib_signals_install(void) {
         if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
     }
     signal(SIGPIPE, SIG_IGN);
+}
+
+void nib_signals_bar(bool visible) { bar_visible = visible; }
+
+void nib_signals_guard_output(const char *path) {
+    char *target = realpath(path, NULL), name[PATH_MAX]; /* the file behind a link is what gets replaced */
+    int length = snprintf(name, sizeof name, "%s.%ld.0.part", target == NULL ? path : target, (long)getpid());
+    if (length > 0 && length < (int)sizeof name) nib_signals_guard(name);
+    free(target);
 }
 
 void nib_signals_guard(const char *path) {

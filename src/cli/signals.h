@@ -2,8 +2,14 @@
 #ifndef NIB_CLI_SIGNALS_H
 #define NIB_CLI_SIGNALS_H
 
+#include <stdbool.h>
+
 /* SIGINT and SIGTERM remove the guarded files and end the program with 130 (143); SIGPIPE becomes a write error. */
 void nib_signals_install(void);
+/* Guards what a call with -o PATH writes before it renames: PATH.PID.0.part (src/io/hdf5_commit.c). */
+void nib_signals_guard_output(const char *path);
+/* Whether a progress bar stands on the terminal, to be erased on interruption. */
+void nib_signals_bar(bool visible);
 /* Guards a file that is removed on interruption; at most 8 at a time. The path is copied. */
 void nib_signals_guard(const char *path);
 void nib_signals_release(const char *path);
