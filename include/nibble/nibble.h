@@ -2,6 +2,7 @@
 #ifndef NIBBLE_NIBBLE_H
 #define NIBBLE_NIBBLE_H
 
+#include <nibble/compare.h>
 #include <nibble/element.h>
 #include <nibble/measure.h>
 #include <nibble/quantize.h>

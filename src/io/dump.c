@@ -1,0 +1,218 @@
+/* A quantized tensor from a file, as the parts that are compared. */
+#include <nibble/compare.h>
+#include <nibble/tensor.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "io/entry.h"
+
+enum { DUMP_NAMES = 16 };
+
+struct nib_dump {
+    struct nib_file *file;       /* of tensors; NULL for JSON */
+    struct nib_part *parts;
+    size_t count;
+    void *owned[DUMP_NAMES];     /* what was parsed from JSON */
+    size_t owned_count;
+};
+
+void nib_dump_close(struct nib_dump *dump) {
+    if (dump == NULL) return;
+    for (size_t i = 0; i < dump->owned_count; i++) free(dump->owned[i]);
+    nib_file_close(dump->file);
+    free(dump->parts);
+    free(dump);
+}
+
+const struct nib_part *nib_dump_parts(const struct nib_dump *dump, size_t *count) {
+    *count = dump->count;
+    return dump->parts;
+}
+
+/* ---- tensor files */
+
+static enum nib_status part_of_entry(struct nib_dump *dump, size_t i, struct nib_error *error) {
+    static const enum nib_part_type types[] = {[NIB_STORED_BYTES] = NIB_PART_INTEGER, [NIB_STORED_F32] = NIB_PART_F32,
+        [NIB_STORED_BF16] = NIB_PART_BF16, [NIB_STORED_F16] = NIB_PART_F16, [NIB_STORED_F64] = NIB_PART_F64};
+    const struct nib_entry *entry = &dump->file->entries[i];
+    struct nib_part *part = &dump->parts[dump->count];
+    unsigned size = entry->item_bytes;
+    if (size != 1 && size != 2 && size != 4 && size != 8) return NIB_OK; /* sub-byte and wide types have no place here */
+    char usual[NIB_PART_NAME];
+    *part = (struct nib_part){.stage = nib_stage_of_name(entry->name, usual), .type = types[entry->storage], .bytes = size,
+        .rank = entry->rank};
+    for (size_t k = 0; k < dump->count; k++) /* a second tensor of the same meaning keeps its own name */
+        if (strcmp(dump->parts[k].name, usual) == 0) snprintf(usual, sizeof usual, "%s", entry->name);
+    memcpy(part->name, usual, sizeof part->name);
+    memcpy(part->shape, entry->shape, sizeof part->shape);
+    uint64_t bytes;
+    enum nib_status status = nib_file_bytes(dump->file, i, &part->data, &bytes, error);
+    if (status == NIB_OK) dump->count++;
+    return status;
+}
+
+static enum nib_status read_tensors(struct nib_dump *dump, const char *path, struct nib_error *error) {
+    enum nib_status status = nib_file_open(path, &dump->file, error);
+    if (status != NIB_OK) return status;
+    size_t count = nib_file_count(dump->file);
+    dump->parts = nib_alloc(count, sizeof *dump->parts, path, error);
+    if (dump->parts == NULL) return NIB_ENOMEM;
+    for (size_t i = 0; i < count && status == NIB_OK; i++) status = part_of_entry(dump, i, error);
+    if (status == NIB_OK && dump->count == 0) status = nib_fail_at(error, NIB_EINVAL, path, 0, "no tensor that can be compared");
+    return status;
+}
+
+/* ---- JSON of `nibble quantize` */
+
+struct reader {
+    struct nib_dump *dump;
+    const char *path;
+    json_t *root;
+    uint64_t shape[2], scale_shape[2];
+    struct nib_error *error;
+};
+
+static enum nib_status wrong(const struct reader *r, const char *member, const char *expected) {
+    return nib_fail_at(r->error, NIB_ESYNTAX, r->path, 0, "%s: expected %s", member, expected);
+}
+
+/* Room for `count` items, as a part at the end. */
+static void *add(struct reader *r, const char *name, enum nib_part_type type, unsigned bytes, uint64_t rows, uint64_t cols) {
+    char usual[NIB_PART_NAME];
+    struct nib_part part = {.stage = nib_stage_of_name(name, usual), .type = type, .bytes = bytes, .rank = 2,
+        .shape = {rows, cols}};
+    snprintf(part.name, sizeof part.name, "%s", name);
+    void *data = nib_alloc((size_t)(rows * cols), bytes, name, r->error);
+    if (data == NULL) return NULL;
+    r->dump->owned[r->dump->owned_count++] = data;
+    part.data = data;
+    r->dump->parts[r->dump->count++] = part;
+    return data;
+}
+
+static bool read_float(const json_t *value, float *out) {
+    const char *text = json_string_value(value);
+    if (json_is_number(value))
+        *out = (float)json_number_value(value);
+    else if (text != NULL && strcmp(text, "nan") == 0)
+        *out = NAN;
+    else if (text != NULL && strcmp(text, "inf") == 0)
+        *out = INFINITY;
+    else if (text != NULL && strcmp(text, "-inf") == 0)
+        *out = -INFINITY;
+    else
+        return false;
+    return true;
+}
+
+static enum nib_status read_floats(struct reader *r, const char *member, const uint64_t shape[2]) {
+    json_t *array = json_object_get(r->root, member);
+    if (array == NULL) return NIB_OK;
+    bool single = !json_is_array(array);
+    if (!single && json_array_size(array) != shape[0] * shape[1]) return wrong(r, member, "one number per item of its shape");
+    float *out = add(r, member, NIB_PART_F32, 4, single ? 1 : shape[0], single ? 1 : shape[1]);
+    if (out == NULL) return NIB_ENOMEM;
+    for (size_t i = 0; i < (single ? 1 : json_array_size(array)); i++)
+        if (!read_float(single ? array : json_array_get(array, i), &out[i])) return wrong(r, member, "numbers");
+    return NIB_OK;
+}
+
+static enum nib_status read_integers(struct reader *r, const char *member, const uint64_t shape[2], unsigned bytes) {
+    json_t *array = json_object_get(r->root, member);
+    if (array == NULL) return NIB_OK;
+    if (json_array_size(array) != shape[0] * shape[1]) return wrong(r, member, "one integer per item of its shape");
+    uint8_t *out = add(r, member, NIB_PART_INTEGER, bytes, shape[0], shape[1]);
+    if (out == NULL) return NIB_ENOMEM;
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        json_int_t value = json_integer_value(json_array_get(array, i));
+        if (!json_is_integer(json_array_get(array, i)) || value < 0 || value >> (8 * bytes) != 0)
+            return wrong(r, member, "unsigned integers");
+        memcpy(out + i * bytes, &value, bytes);
+    }
+    return NIB_OK;
+}
+
+static enum nib_status read_hex(struct reader *r) {
+    json_t *member = json_object_get(r->root, "packed");
+    const char *text = json_string_value(member);
+    if (member == NULL) return NIB_OK;
+    size_t digits = text == NULL ? 0 : strlen(text);
+    if (text == NULL || digits % 2 != 0 || strspn(text, "0123456789abcdefABCDEF") != digits)
+        return wrong(r, "packed", "bytes in hexadecimal");
+    const char *axis = json_string_value(json_object_get(r->root, "axis"));
+    uint64_t lines = axis != NULL && strcmp(axis, "rows") == 0 ? r->shape[1] : r->shape[0];
+    if (lines == 0 || digits / 2 % lines != 0) return wrong(r, "packed", "as many bytes for every line");
+    uint8_t *out = add(r, "packed", NIB_PART_INTEGER, 1, lines, digits / 2 / lines);
+    if (out == NULL) return NIB_ENOMEM;
+    for (size_t i = 0; i < digits / 2; i++) {
+        char pair[3] = {text[2 * i], text[2 * i + 1], '\0'};
+        out[i] = (uint8_t)strtoul(pair, NULL, 16);
+    }
+    return NIB_OK;
+}
+
+static enum nib_status read_shape(const struct reader *r, const char *member, uint64_t shape[2]) {
+    json_t *array = json_object_get(r->root, member);
+    for (size_t i = 0; i < 2; i++) {
+        json_int_t extent = json_integer_value(json_array_get(array, i));
+        if (json_array_size(array) != 2 || extent < 0 || extent > INT64_C(1) << 31) return wrong(r, member, "two extents");
+        shape[i] = (uint64_t)extent;
+    }
+    return NIB_OK;
+}
+
+static enum nib_status read_members(struct reader *r) {
+    static const char *const numbers[] = {"tensor_amax", "tensor_scale_encode", "tensor_scale_decode"};
+    const char *schema = json_string_value(json_object_get(r->root, "schema"));
+    if (schema == NULL || strcmp(schema, "nibble.quantize/1") != 0)
+        return wrong(r, "schema", "\"nibble.quantize/1\", as 'nibble quantize --json' writes");
+    r->dump->parts = nib_alloc(DUMP_NAMES, sizeof *r->dump->parts, r->path, r->error);
+    if (r->dump->parts == NULL) return NIB_ENOMEM;
+    enum nib_status status = read_shape(r, "shape", r->shape);
+    if (status == NIB_OK) status = read_shape(r, "scale_shape", r->scale_shape);
+    for (size_t i = 0; i < 3 && status == NIB_OK; i++) status = read_floats(r, numbers[i], r->shape);
+    if (status == NIB_OK) status = read_integers(r, "scales", r->scale_shape, 4);
+    if (status == NIB_OK) status = read_floats(r, "scale_values", r->scale_shape);
+    if (status == NIB_OK) status = read_integers(r, "codes", r->shape, 1);
+    if (status == NIB_OK) status = read_hex(r);
+    if (status == NIB_OK) status = read_floats(r, "dequantized", r->shape);
+    return status;
+}
+
+/* A JSON text begins with '{'; so does no tensor file but a shard index, which has no schema of ours. */
+static bool is_json(const char *path) {
+    FILE *stream = fopen(path, "rb");
+    char head[4096];
+    if (stream == NULL) return false;
+    size_t length = fread(head, 1, sizeof head - 1, stream);
+    fclose(stream);
+    head[length] = '\0';
+    return head[strspn(head, " \t\r\n")] == '{' && strstr(head, "\"schema\"") != NULL;
+}
+
+static enum nib_status read_json(struct nib_dump *dump, const char *path, struct nib_error *error) {
+    json_error_t where;
+    struct reader r = {.dump = dump, .path = path, .root = json_load_file(path, JSON_REJECT_DUPLICATES, &where), .error = error};
+    if (r.root == NULL) return nib_fail_at(error, NIB_ESYNTAX, path, where.line, "not JSON: %s", where.text);
+    enum nib_status status = read_members(&r);
+    json_decref(r.root);
+    return status;
+}
+
+enum nib_status nib_dump_open(const char *path, struct nib_dump **out, struct nib_error *error) {
+    struct nib_dump *dump = nib_alloc(1, sizeof *dump, path, error);
+    if (dump == NULL) return NIB_ENOMEM;
+    enum nib_status status = is_json(path) ? read_json(dump, path, error) : read_tensors(dump, path, error);
+    if (status != NIB_OK) {
+        nib_dump_close(dump);
+        return status;
+    }
+    *out = dump;
+    return NIB_OK;
+}
