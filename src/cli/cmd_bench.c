@@ -23,7 +23,7 @@ static const char *const writes[] = {"packed", "values", "all", NULL};
 
 static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER", "quantizers to time; te-nvfp4 by default"),
-    NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice; may be repeated"),
+    NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice"),
     NIB_OPT_INTEGER(struct arguments, elements, "elements", 'n', "N", 4096, INT64_C(1) << 34, "size of the tensor, in rows of 4096"),
     NIB_OPT_CHOICE(struct arguments, dtype, "dtype", 'd', "DTYPE", dtypes, "type of the input; fp32 by default"),
     NIB_OPT_CHOICE(struct arguments, write, "write", 'w', "WHAT", writes,

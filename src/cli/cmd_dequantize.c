@@ -26,7 +26,7 @@ static const char *const axes[] = {"cols", "rows", NULL};
 
 static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, quantizer, "quantizer", 'q', "QUANTIZER", "by default the one that the JSON names"),
-    NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice; may be repeated"),
+    NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice"),
     NIB_OPT_TEXT(struct arguments, packed, "packed", 'p', "BYTES", "packed codes: FILE[:tensor], or hexadecimal digits after 0x"),
     NIB_OPT_TEXT(struct arguments, codes, "codes", 'c', "BYTES", "codes, one a byte, instead of packed ones"),
     NIB_OPT_TEXT(struct arguments, scales, "scales", 0, "BYTES", "block scales, row by row, little-endian"),

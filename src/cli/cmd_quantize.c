@@ -25,7 +25,7 @@ static const char *const axes[] = {"cols", "rows", NULL}; /* the order of enum n
 
 static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, quantizer, "quantizer", 'q', "QUANTIZER", "a name that 'nibble list quantizers' gives, or a YAML file"),
-    NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice; may be repeated"),
+    NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice"),
     NIB_OPT_TEXT(struct arguments, rotation, "rotate", 'r', "ROTATION", "rotate along the axis before quantizing"),
     NIB_OPT_LIST(struct arguments, values, "values", 'v', "X,X,...", "the elements, row by row, instead of a file"),
     NIB_OPT_TEXT(struct arguments, shape, "shape", 0, "ROWSxCOLS", "shape of --values; one row by default"),

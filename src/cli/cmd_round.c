@@ -22,9 +22,9 @@ static const struct arguments defaults = {.mode = "rne", .input = FP32};
 static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, format, "format", 'f', "FORMAT", "element or scale format, by name or path"),
     NIB_OPT_TEXT(struct arguments, mode, "mode", 'm', "MODE",
-                 "rne (default), rna, rnz, rtz for elements; rne, up, down for scales"),
+                 "rne, rna, rnz, rtz for elements; rne, up, down for scales"),
     NIB_OPT_CHOICE(struct arguments, input, "input", 0, "TYPE", input_types,
-                   "type that holds the values: fp32 (default), bf16 or fp16"),
+                   "type that holds the values"),
     NIB_OPT_END};
 
 enum { INPUT, BITS, CODE, VALUE, BELOW, ABOVE, TIE, DISTANCE, COLUMNS };

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = 100, OPTION_COLUMN = 30 };
+enum { WIDTH = 100, OPTION_COLUMN = 32 };
 
 void nib_help_wrap(const char *text, int at, int indent, int width, FILE *stream) {
     int column = at;

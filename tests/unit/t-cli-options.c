@@ -179,6 +179,14 @@ static void no_command_has_two_options_of_one_name(void) {
     }
 }
 
+static void groups_stand_together(void) {
+    struct nib_command a, b, c;
+    for (size_t i = 0; nib_command_at(i, &a); i++)
+        for (size_t j = i + 1; nib_command_at(j, &b) && nib_command_at(j - 1, &c); j++)
+            NIB_CHECKF(strcmp(a.group, b.group) != 0 || strcmp(c.group, a.group) == 0, "%s stands apart from its group %s",
+                       b.name, b.group);
+}
+
 NIB_TEST_MAIN("options", {"nothing given leaves the defaults", nothing_given_leaves_the_defaults},
               {"every type is stored", every_type_is_stored},
               {"short options bundle and take the rest", short_options_bundle_and_take_the_rest},
@@ -186,5 +194,6 @@ NIB_TEST_MAIN("options", {"nothing given leaves the defaults", nothing_given_lea
               {"numbers are values", numbers_are_values},
               {"a wrong word is named with what was expected", a_wrong_word_is_named_with_what_was_expected},
               {"no command has two options of one name", no_command_has_two_options_of_one_name},
+              {"groups stand together", groups_stand_together},
               {"too many values are refused", too_many_values_are_refused},
               {"many repeated options fit", many_repeated_options_fit})
