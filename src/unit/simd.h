@@ -45,11 +45,17 @@ NIB_INLINE vf f_set(float x) { return (vf){0} + x; }
 NIB_INLINE vi i_select(vi mask, vi yes, vi no) { return (mask & yes) | (~mask & no); }
 NIB_INLINE vf f_keep(vi mask, vf x) { return (vf)(mask & (vi)x); }
 
+/* h_: 16-bit lanes; h_dot sums the products of a pair. b_dot: unsigned bytes of x times signed bytes of
+ * y, a pair summed to 16 bits; callers stay below its saturation. */
 #if NIB_LANES == 16
 NIB_INLINE vi i_max(vi x, vi y) { return (vi)_mm512_max_epi32((__m512i)x, (__m512i)y); }
 NIB_INLINE vi i_min(vi x, vi y) { return (vi)_mm512_min_epi32((__m512i)x, (__m512i)y); }
 NIB_INLINE vi h_adds(vi x, vi y) { return (vi)_mm512_adds_epi16((__m512i)x, (__m512i)y); }
 NIB_INLINE vi h_max(vi x, vi y) { return (vi)_mm512_max_epi16((__m512i)x, (__m512i)y); }
+NIB_INLINE vi h_add(vi x, vi y) { return (vi)_mm512_add_epi16((__m512i)x, (__m512i)y); }
+NIB_INLINE vi h_mul(vi x, vi y) { return (vi)_mm512_mullo_epi16((__m512i)x, (__m512i)y); }
+NIB_INLINE vi h_dot(vi x, vi y) { return (vi)_mm512_madd_epi16((__m512i)x, (__m512i)y); }
+NIB_INLINE vi b_dot(vi x, vi y) { return (vi)_mm512_maddubs_epi16((__m512i)x, (__m512i)y); }
 NIB_INLINE vi i_truncate(vf x) { return (vi)_mm512_cvttps_epi32((__m512)x); }
 NIB_INLINE vf f_of_i(vi x) { return (vf)_mm512_cvtepi32_ps((__m512i)x); }
 NIB_INLINE vd d_low(vi x) { return (vd)_mm512_cvtepi32_pd(_mm512_castsi512_si256((__m512i)x)); }
@@ -70,6 +76,10 @@ NIB_INLINE vi i_max(vi x, vi y) { return (vi)_mm256_max_epi32((__m256i)x, (__m25
 NIB_INLINE vi i_min(vi x, vi y) { return (vi)_mm256_min_epi32((__m256i)x, (__m256i)y); }
 NIB_INLINE vi h_adds(vi x, vi y) { return (vi)_mm256_adds_epi16((__m256i)x, (__m256i)y); }
 NIB_INLINE vi h_max(vi x, vi y) { return (vi)_mm256_max_epi16((__m256i)x, (__m256i)y); }
+NIB_INLINE vi h_add(vi x, vi y) { return (vi)_mm256_add_epi16((__m256i)x, (__m256i)y); }
+NIB_INLINE vi h_mul(vi x, vi y) { return (vi)_mm256_mullo_epi16((__m256i)x, (__m256i)y); }
+NIB_INLINE vi h_dot(vi x, vi y) { return (vi)_mm256_madd_epi16((__m256i)x, (__m256i)y); }
+NIB_INLINE vi b_dot(vi x, vi y) { return (vi)_mm256_maddubs_epi16((__m256i)x, (__m256i)y); }
 NIB_INLINE vi i_truncate(vf x) { return (vi)_mm256_cvttps_epi32((__m256)x); }
 NIB_INLINE vf f_of_i(vi x) { return (vf)_mm256_cvtepi32_ps((__m256i)x); }
 NIB_INLINE vd d_low(vi x) { return (vd)_mm256_cvtepi32_pd(_mm256_castsi256_si128((__m256i)x)); }

@@ -21,6 +21,16 @@ NIB_INLINE vi h_max(vi x, vi y) {
     vh a = (vh)x, b = (vh)y, greater = (vh)(a > b);
     return (vi)((greater & a) | (~greater & b));
 }
+NIB_INLINE vi h_add(vi x, vi y) { return (vi)((vh)x + (vh)y); }
+NIB_INLINE vi h_mul(vi x, vi y) { return (vi)((vh)x * (vh)y); }
+NIB_INLINE vi h_dot(vi x, vi y) {
+    vi even = ((x << 16) >> 16) * ((y << 16) >> 16);
+    return even + (x >> 16) * (y >> 16);
+}
+NIB_INLINE vi b_dot(vi x, vi y) { /* bytes of a 16-bit lane: the even in its low half */
+    vh a = (vh)x, b = (vh)y;
+    return (vi)((a & 255) * ((vh)(b << 8) >> 8) + ((a >> 8) & 255) * (b >> 8));
+}
 /* Lanes outside int32 hold anything; as with the vector instructions, their callers replace them. */
 NIB_INLINE vi i_truncate(vf x) {
     vi inside = (x > -2147483648.0f) & (x < 2147483648.0f);
