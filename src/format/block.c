@@ -2,17 +2,29 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/number.h"
-#include "base/path.h"
 #include "base/sha256.h"
 #include "format/registry.h"
+#include "format/share.h"
 #include "format/yaml.h"
 #include <nibble/quantizer.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LARGEST_EXTENT = 1 << 16 };
+
+/* What is on the heap: the block first, the text last. */
+struct held_block {
+    struct nib_block block;
+    atomic_uint holders;
+    char text[];
+};
+
+static struct held_block *holder_of(const struct nib_block *block) {
+    return (struct held_block *)(uintptr_t)block; /* const for its readers only */
+}
 
 struct block_file {
     int kind;
@@ -53,39 +65,19 @@ static enum nib_status read_shape(const struct nib_yaml *document, const char *s
     return NIB_OK;
 }
 
-/* A relative path in a file is meant from that file's folder. */
-static void resolve(const char *label, const char *name, char *out, size_t size) {
-    const char *slash = strrchr(label, '/');
-    if (nib_path_is_file(name) && name[0] != '/' && slash != NULL)
-        snprintf(out, size, "%.*s/%s", (int)(slash - label), label, name);
-    else
-        snprintf(out, size, "%s", name);
-}
-
-/* A name that is not found is this file's mistake, on the line that gives it. */
-static enum nib_status place_error(const struct nib_yaml *document, const char *key, enum nib_status status,
-                                   struct nib_error *error) {
-    if (status != NIB_ENOTFOUND) return status;
-    if (error == NULL) return NIB_ESYNTAX;
-    char text[sizeof error->text];
-    memcpy(text, error->text, sizeof text);
-    return nib_fail_at(error, NIB_ESYNTAX, nib_yaml_label(document),
-                       nib_yaml_line(nib_yaml_get(nib_yaml_root(document), key)), "%s", text);
-}
-
 static enum nib_status open_parts(const struct nib_yaml *document, const struct block_file *file,
                                   struct nib_block *block, struct nib_error *error) {
     char place[600];
     const char *label = nib_yaml_label(document);
-    resolve(label, file->element, place, sizeof place);
+    nib_registry_resolve(label, file->element, place, sizeof place);
     enum nib_status status = nib_element_open(place, &block->element, error);
-    if (status != NIB_OK) return place_error(document, "element", status, error);
-    resolve(label, file->scale, place, sizeof place);
+    if (status != NIB_OK) return nib_yaml_blame(document, "element", status, error);
+    nib_registry_resolve(label, file->scale, place, sizeof place);
     status = nib_scale_open(place, &block->scale, error);
     if (status != NIB_OK) {
         nib_element_close(block->element);
         block->element = NULL;
-        return place_error(document, "scale", status, error);
+        return nib_yaml_blame(document, "scale", status, error);
     }
     return NIB_OK;
 }
@@ -99,8 +91,18 @@ static enum nib_status read_block(const struct nib_yaml *document, struct nib_bl
     memcpy(block->title, file.title, sizeof block->title);
     memcpy(block->source, file.source, sizeof block->source);
     block->has_tensor_scale = file.tensor_scale == 1;
-    block->bits_per_value = 4 + (float)block->scale->bits / ((float)block->block_rows * (float)block->block_cols);
     return NIB_OK;
+}
+
+/* The text is in place. */
+static const struct nib_block *publish(struct held_block *held, const char *name) {
+    struct nib_block *block = &held->block;
+    block->bits_per_value = 4 + (float)block->scale->bits / ((float)block->block_rows * (float)block->block_cols);
+    snprintf(block->name, sizeof block->name, "%s", name);
+    block->text = held->text;
+    nib_sha256_hex(held->text, strlen(held->text), block->sha256);
+    atomic_init(&held->holders, 1);
+    return block;
 }
 
 static enum nib_status parse_named(const char *text, size_t length, const char *label, const char *name,
@@ -108,20 +110,16 @@ static enum nib_status parse_named(const char *text, size_t length, const char *
     struct nib_yaml *document;
     enum nib_status status = nib_yaml_parse(text, length, label, &document, error);
     if (status != NIB_OK) return status;
-    struct nib_block *block = nib_alloc(1, sizeof *block + length + 1, "a block format", error);
-    if (block == NULL) status = NIB_ENOMEM;
-    if (status == NIB_OK) status = read_block(document, block, error);
+    struct held_block *held = nib_alloc(1, sizeof *held + length + 1, "a block format", error);
+    if (held == NULL) status = NIB_ENOMEM;
+    if (status == NIB_OK) status = read_block(document, &held->block, error);
     nib_yaml_free(document);
     if (status != NIB_OK) {
-        free(block);
+        free(held);
         return status;
     }
-    char *own_text = (char *)(block + 1);
-    snprintf(block->name, sizeof block->name, "%s", name);
-    memcpy(own_text, text, length);
-    block->text = own_text;
-    nib_sha256_hex(text, length, block->sha256);
-    *out = block;
+    memcpy(held->text, text, length); /* the NUL is there */
+    *out = publish(held, name);
     return NIB_OK;
 }
 
@@ -141,9 +139,36 @@ enum nib_status nib_block_open(const char *name_or_path, const struct nib_block 
     return status;
 }
 
+enum nib_status nib_block_of_grid(const struct nib_element *element, const struct nib_scale *scale, unsigned block_size,
+                                  const struct nib_block **out, struct nib_error *error) {
+    enum { TEXT = 512 };
+    char name[40];
+    struct held_block *held = nib_alloc(1, sizeof *held + TEXT, "a block format", error);
+    if (held == NULL) return NIB_ENOMEM;
+    struct nib_block *block = &held->block;
+    snprintf(name, sizeof name, "%.24s-%.12s", element->name, scale->name);
+    snprintf(block->title, sizeof block->title, "%.39s, one %.15s scale per %u", element->name, scale->name,
+             block_size);
+    snprintf(block->source, sizeof block->source, "made of an element and a scale format");
+    snprintf(held->text, TEXT,
+             "kind: block\ntitle: %s\nsource: %s\nelement: %s\nscale: %s\nshape: 1x%u\ntensor_scale: none\n",
+             block->title, block->source, element->name, scale->name, block_size);
+    block->element = nib_element_share(element);
+    block->scale = nib_scale_share(scale);
+    block->block_rows = 1;
+    block->block_cols = block_size;
+    *out = publish(held, name);
+    return NIB_OK;
+}
+
+const struct nib_block *nib_block_share(const struct nib_block *block) {
+    atomic_fetch_add(&holder_of(block)->holders, 1);
+    return block;
+}
+
 void nib_block_close(const struct nib_block *block) {
-    if (block == NULL) return;
+    if (block == NULL || atomic_fetch_sub(&holder_of(block)->holders, 1) != 1) return;
     nib_element_close(block->element);
     nib_scale_close(block->scale);
-    free((void *)(uintptr_t)block);
+    free(holder_of(block));
 }

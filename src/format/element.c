@@ -7,9 +7,11 @@
 #include "core/key.h"
 #include "format/element_rule.h"
 #include "format/registry.h"
+#include "format/share.h"
 #include "format/yaml.h"
 #include <math.h>
 #include <nibble/element.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,18 +73,27 @@ static void derive(struct nib_element *e) {
     e->symmetric = is_symmetric(e);
 }
 
-/* A copy on the heap with the text behind it. */
+/* What is on the heap: the element first, the text last. */
+struct held_element {
+    struct nib_element element;
+    atomic_uint holders;
+    char text[];
+};
+
+static struct held_element *holder_of(const struct nib_element *element) {
+    return (struct held_element *)(uintptr_t)element; /* const for its readers only */
+}
+
 static enum nib_status publish(const struct nib_element *e, const char *text, size_t length,
                                const struct nib_element **out, struct nib_error *error) {
-    struct nib_element *copy = nib_alloc(1, sizeof *copy + length + 1, "an element format", error);
-    if (copy == NULL) return NIB_ENOMEM;
-    char *own_text = (char *)(copy + 1);
-    *copy = *e;
-    memcpy(own_text, text, length);
-    own_text[length] = '\0';
-    copy->text = own_text;
-    nib_sha256_hex(text, length, copy->sha256);
-    *out = copy;
+    struct held_element *held = nib_alloc(1, sizeof *held + length + 1, "an element format", error);
+    if (held == NULL) return NIB_ENOMEM;
+    memcpy(held->text, text, length); /* the NUL is there */
+    held->element = *e;
+    held->element.text = held->text;
+    nib_sha256_hex(text, length, held->element.sha256);
+    atomic_init(&held->holders, 1);
+    *out = &held->element;
     return NIB_OK;
 }
 
@@ -277,6 +288,11 @@ enum nib_status nib_element_from_levels(const char *name, const float *levels, u
     return status;
 }
 
+const struct nib_element *nib_element_share(const struct nib_element *element) {
+    atomic_fetch_add(&holder_of(element)->holders, 1);
+    return element;
+}
+
 void nib_element_close(const struct nib_element *element) {
-    free((void *)(uintptr_t)element); /* the object is const for its readers only */
+    if (element != NULL && atomic_fetch_sub(&holder_of(element)->holders, 1) == 1) free(holder_of(element));
 }

@@ -8,6 +8,7 @@
 #include "base/sha256.h"
 #include "core/round.h"
 #include "format/registry.h"
+#include "format/share.h"
 #include "format/yaml.h"
 
 enum { NIB_BASE_DEPTH = 8 };
@@ -142,11 +143,17 @@ static enum nib_status fill(struct nib_quantizer *q, const struct nib_yaml *docu
         return nib_fail_at(error, NIB_EINCONSISTENT, label, nib_yaml_line(root), "more than %d base: files in a row",
                            NIB_BASE_DEPTH);
     struct nib_quantizer *base = NULL;
-    if (file.base[0] != '\0' && (status = open_named(file.base, depth + 1, &base, error)) != NIB_OK) return status;
-    if (file.block[0] != '\0')
-        status = nib_block_open(file.block, &q->block, error);
-    else
-        status = nib_block_parse(base->block->text, strlen(base->block->text), base->block->name, &q->block, error);
+    char place[600];
+    if (file.base[0] != '\0') {
+        nib_registry_resolve(label, file.base, place, sizeof place);
+        status = open_named(place, depth + 1, &base, error);
+        if (status != NIB_OK) return nib_yaml_blame(document, "base", status, error);
+    }
+    if (file.block[0] != '\0') {
+        nib_registry_resolve(label, file.block, place, sizeof place);
+        status = nib_yaml_blame(document, "block", nib_block_open(place, &q->block, error), error);
+    } else
+        q->block = nib_block_share(base->block);
     if (status == NIB_OK && q->block->block_rows > NIB_BLOCK_ROWS_MAX)
         status = nib_fail_at(error, NIB_EINVAL, label, nib_yaml_line(root), "block format %s spans %u lines; at most %d",
                              q->block->name, q->block->block_rows, NIB_BLOCK_ROWS_MAX);
@@ -199,13 +206,6 @@ enum nib_status nib_quantizer_parse(const char *text, size_t length, const char 
     return status;
 }
 
-enum nib_status nib_quantizer_open(const char *name_or_path, const struct nib_quantizer **out, struct nib_error *error) {
-    struct nib_quantizer *q;
-    enum nib_status status = open_named(name_or_path, 0, &q, error);
-    if (status == NIB_OK) *out = q;
-    return status;
-}
-
 /* Splits "axis=value" and sets it; the axis is marked as given. */
 static enum nib_status apply_setting(struct nib_quantizer *q, const char *setting, struct nib_error *error) {
     const char *equals = strchr(setting, '=');
@@ -224,9 +224,8 @@ enum nib_status nib_quantizer_with(const struct nib_quantizer *base, const char 
     if (q == NULL) return NIB_ENOMEM;
     *q = *base;
     q->text = NULL;
-    q->block = NULL;
-    enum nib_status status =
-        nib_block_parse(base->block->text, strlen(base->block->text), base->block->name, &q->block, error);
+    q->block = nib_block_share(base->block);
+    enum nib_status status = NIB_OK;
     for (size_t i = 0; i < count && status == NIB_OK; i++) {
         status = apply_setting(q, settings[i], error);
         size_t used = strlen(q->name);
@@ -253,35 +252,13 @@ void nib_quantizer_describe(const struct nib_quantizer *q, struct nib_quantizer_
         .verified = q->verified, .verified_by = q->verified_by, .block = q->block, .text = q->text, .sha256 = q->sha256};
 }
 
-/* A block format that no file describes; it owns copies of the two formats. */
-static enum nib_status make_block(const struct nib_element *element, const struct nib_scale *scale, unsigned block_size,
-                                  const struct nib_block **out, struct nib_error *error) {
-    struct nib_block *block = nib_alloc(1, sizeof *block, "a block format", error);
-    if (block == NULL) return NIB_ENOMEM;
-    snprintf(block->name, sizeof block->name, "%.24s-%.12s", element->name, scale->name);
-    snprintf(block->title, sizeof block->title, "%.60s, one scale per %u", element->name, block_size);
-    block->block_rows = 1;
-    block->block_cols = block_size;
-    block->bits_per_value = 4 + (float)scale->bits / (float)block_size;
-    block->text = "";
-    enum nib_status status = nib_element_parse(element->text, strlen(element->text), element->name, &block->element, error);
-    if (status == NIB_OK) status = nib_scale_parse(scale->text, strlen(scale->text), scale->name, &block->scale, error);
-    if (status != NIB_OK) {
-        nib_element_close(block->element);
-        free(block);
-        return status;
-    }
-    *out = block;
-    return NIB_OK;
-}
-
 enum nib_status nib_quantizer_of_grid(const struct nib_element *element, const struct nib_scale *scale, unsigned block_size,
                                       const struct nib_quantizer **out, struct nib_error *error) {
     if (block_size < 1 || block_size > 1 << 16)
         return nib_fail(error, NIB_EINVAL, "block size %u: expected 1 to 65536", block_size);
     struct nib_quantizer *q = nib_alloc(1, sizeof *q, "a quantizer", error);
     if (q == NULL) return NIB_ENOMEM;
-    enum nib_status status = make_block(element, scale, block_size, &q->block, error);
+    enum nib_status status = nib_block_of_grid(element, scale, block_size, &q->block, error);
     if (status == NIB_OK) {
         snprintf(q->name, sizeof q->name, "%s", q->block->name);
         snprintf(q->title, sizeof q->title, "%s", q->block->title);

@@ -64,9 +64,18 @@ enum nib_status nib_registry_read(const char *kind, const char *name_or_path, st
         if (result.text == NULL) return NIB_ENOMEM;
         memcpy(result.text, built_in->text, built_in->length + 1);
         result.length = built_in->length;
+        result.built_in = true;
         snprintf(result.label, sizeof result.label, "%s/%s", kind, name_or_path);
     }
     nib_registry_name_of(name_or_path, result.name);
     *out = result;
     return NIB_OK;
+}
+
+void nib_registry_resolve(const char *label, const char *name, char *out, size_t size) {
+    const char *slash = strrchr(label, '/');
+    if (nib_path_is_file(name) && name[0] != '/' && slash != NULL)
+        snprintf(out, size, "%.*s/%s", (int)(slash - label), label, name);
+    else
+        snprintf(out, size, "%s", name);
 }

@@ -16,12 +16,15 @@ const char *nib_registry_suggest(const char *kind, const char *name);
 struct nib_registry_text {
     char name[40];
     char label[256];
+    bool built_in;
     char *text; /* NUL-terminated; the caller frees it */
     size_t length;
 };
 /* `name_or_path` as in nib_element_open. NIB_ENOTFOUND suggests the nearest name and says how to give a file. */
 enum nib_status nib_registry_read(const char *kind, const char *name_or_path, struct nib_registry_text *out,
                                   struct nib_error *error);
+/* A relative path in the file `label` is meant from that file's folder; names and absolute paths stay. */
+void nib_registry_resolve(const char *label, const char *name, char *out, size_t size);
 /* Fills in `name` from a label: the last part of a path without ".yaml", cut to fit. */
 void nib_registry_name_of(const char *label, char name[40]);
 

@@ -5,15 +5,28 @@
 #include "base/sha256.h"
 #include "core/scale_codec.h"
 #include "format/registry.h"
+#include "format/share.h"
 #include "format/yaml.h"
 #include <math.h>
 #include <nibble/scale.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SPECIALS_IEEE, SPECIALS_FN };
+
+/* What is on the heap: the scale first, the text last. */
+struct held_scale {
+    struct nib_scale scale;
+    atomic_uint holders;
+    char text[];
+};
+
+static struct held_scale *holder_of(const struct nib_scale *scale) {
+    return (struct held_scale *)(uintptr_t)scale; /* const for its readers only */
+}
 
 struct scale_file {
     int kind;
@@ -167,14 +180,14 @@ static enum nib_status parse_named(const char *text, size_t length, const char *
     nib_fpenv_leave(saved);
     nib_yaml_free(document);
     if (status != NIB_OK) return status;
-    struct nib_scale *copy = nib_alloc(1, sizeof *copy + length + 1, "a scale format", error);
-    if (copy == NULL) return NIB_ENOMEM;
-    char *own_text = (char *)(copy + 1);
-    memcpy(own_text, text, length);
-    s.text = own_text;
-    nib_sha256_hex(text, length, s.sha256);
-    *copy = s;
-    *out = copy;
+    struct held_scale *held = nib_alloc(1, sizeof *held + length + 1, "a scale format", error);
+    if (held == NULL) return NIB_ENOMEM;
+    memcpy(held->text, text, length); /* the NUL is there */
+    held->scale = s;
+    held->scale.text = held->text;
+    nib_sha256_hex(text, length, held->scale.sha256);
+    atomic_init(&held->holders, 1);
+    *out = &held->scale;
     return NIB_OK;
 }
 
@@ -194,8 +207,13 @@ enum nib_status nib_scale_open(const char *name_or_path, const struct nib_scale 
     return status;
 }
 
+const struct nib_scale *nib_scale_share(const struct nib_scale *scale) {
+    atomic_fetch_add(&holder_of(scale)->holders, 1);
+    return scale;
+}
+
 void nib_scale_close(const struct nib_scale *scale) {
-    free((void *)(uintptr_t)scale);
+    if (scale != NULL && atomic_fetch_sub(&holder_of(scale)->holders, 1) == 1) free(holder_of(scale));
 }
 
 uint32_t nib_scale_encode(const struct nib_scale *scale, enum nib_scale_rounding mode, float value) {

@@ -129,3 +129,14 @@ enum nib_status nib_yaml_read(const struct nib_yaml *document, const struct nib_
             return nib_fail_at(error, NIB_ESYNTAX, label, nib_yaml_line(mapping), "missing key \"%s\"", field->key);
     return NIB_OK;
 }
+
+enum nib_status nib_yaml_blame(const struct nib_yaml *document, const char *key, enum nib_status status,
+                               struct nib_error *error) {
+    if (status != NIB_ENOTFOUND) return status;
+    if (error == NULL) return NIB_ESYNTAX;
+    char text[sizeof error->text];
+    memcpy(text, error->text, sizeof text);
+    const struct nib_yaml_node *node = nib_yaml_get(nib_yaml_root(document), key);
+    return nib_fail_at(error, NIB_ESYNTAX, nib_yaml_label(document), node != NULL ? nib_yaml_line(node) : 0, "%s",
+                       text);
+}

@@ -19,9 +19,9 @@ const char *nib_yaml_label(const struct nib_yaml *document);
 
 enum nib_yaml_kind { NIB_YAML_SCALAR, NIB_YAML_SEQUENCE, NIB_YAML_MAPPING };
 enum nib_yaml_kind nib_yaml_kind_of(const struct nib_yaml_node *node);
-int nib_yaml_line(const struct nib_yaml_node *node);             /* 1-based */
-const char *nib_yaml_scalar(const struct nib_yaml_node *node);   /* NULL unless a scalar */
-size_t nib_yaml_count(const struct nib_yaml_node *node);         /* items or pairs */
+int nib_yaml_line(const struct nib_yaml_node *node);           /* 1-based */
+const char *nib_yaml_scalar(const struct nib_yaml_node *node); /* NULL unless a scalar */
+size_t nib_yaml_count(const struct nib_yaml_node *node);       /* items or pairs */
 const struct nib_yaml_node *nib_yaml_item(const struct nib_yaml_node *sequence, size_t i);
 const char *nib_yaml_key(const struct nib_yaml_node *mapping, size_t i);
 int nib_yaml_key_line(const struct nib_yaml_node *mapping, size_t i);
@@ -50,5 +50,10 @@ struct nib_field {
  * list what was expected (the known keys, the choices, the range), with a suggestion for typos. */
 enum nib_status nib_yaml_read(const struct nib_yaml *document, const struct nib_yaml_node *mapping,
                               const struct nib_field *fields, void *record, struct nib_error *error);
+
+/* A name that is given under `key` but does not exist (NIB_ENOTFOUND) is this file's mistake: NIB_ESYNTAX on its line.
+ * Other statuses pass through. */
+enum nib_status nib_yaml_blame(const struct nib_yaml *document, const char *key, enum nib_status status,
+                               struct nib_error *error);
 
 #endif
