@@ -27,6 +27,9 @@ struct nib_sums {
     double sum_t;                /* sum of t over elements with a nonzero scale */
     double xx, xq, qq;           /* sums of x^2, x*Q(x), Q(x)^2 */
     double ee;                   /* sum of (Q(x) - x)^2 */
+    uint64_t block_count;        /* blocks of finite elements that are not all 0 */
+    double crest_sum;            /* over these: max|x| / rms(x) */
+    double kurtosis_sum;         /* over these: mean(x^4) / mean(x^2)^2 */
 };
 
 NIB_API void nib_sums_add(struct nib_sums *into, const struct nib_sums *from);
@@ -49,6 +52,9 @@ struct nib_bias {
     double b_top;                /* and from the largest magnitude of either sign */
     double clipped;              /* share of elements with t beyond the largest level */
     double underflow;            /* share of elements that are not 0 and became 0 */
+    double crest;                /* mean over blocks of max|x|/rms(x), "INT v.s. FP"'s kappa */
+    double kurtosis;             /* mean over blocks of mean(x^4)/mean(x^2)^2; 16 Gaussians: 3 * 16/18 */
+    double code_entropy;         /* of the codes, in bits */
 };
 NIB_API void nib_bias_of(const struct nib_element *element, const struct nib_sums *sums, struct nib_bias *out);
 
@@ -69,7 +75,10 @@ NIB_API void nib_bias_of(const struct nib_element *element, const struct nib_sum
     X(b_interior, "b interior", "1", 5, "part of b from the levels between 0 and the largest")                    \
     X(b_top, "b top", "1", 5, "part of b from the largest magnitude")                                             \
     X(clipped, "clipped", "1", -3, "share of elements beyond the largest level")                                  \
-    X(underflow, "underflow", "1", -3, "share of nonzero elements that became 0")
+    X(underflow, "underflow", "1", -3, "share of nonzero elements that became 0")                                 \
+    X(crest, "crest", "1", 3, "crest factor max|x|/rms(x), mean over blocks")                                     \
+    X(kurtosis, "kurtosis", "1", 3, "kurtosis mean(x^4)/mean(x^2)^2, mean over blocks")                           \
+    X(code_entropy, "entropy", "bit", 3, "entropy of the element codes")
 
 enum nib_statistic {
 #define NIB_STATISTIC_ENUM(field, heading, units, digits, long_name) NIB_STATISTIC_##field,
@@ -82,7 +91,7 @@ NIB_API const char *nib_statistic_name(enum nib_statistic statistic); /* "sqnr_d
 
 /* The sums of a tensor, and of its batches: up to 32 runs of consecutive rows (of consecutive columns
  * where there are too few rows), from which standard errors are jackknifed. */
-enum { NIB_BATCHES = 32 };
+enum { NIB_BATCHES = 32, NIB_SCALE_BINS = 256 };
 struct nib_measurement {
     const struct nib_element *element; /* the quantizer's, which must stay open */
     bool batches_of_rows;
@@ -90,6 +99,9 @@ struct nib_measurement {
     unsigned batches;
     struct nib_sums batch[NIB_BATCHES];
     struct nib_sums total;       /* of the batches, by a fixed tree */
+    float bits_per_value;        /* of the block format, its block scales included */
+    /* Blocks by scale: the code of an 8-bit scale, the exponent field of a wider one. */
+    uint64_t scale_count[NIB_SCALE_BINS];
 };
 
 struct nib_measure_options {

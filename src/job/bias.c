@@ -211,6 +211,8 @@ static void estimate(struct nib_bias_result *result, size_t view, const struct n
             struct nib_bias_entry *entry = &result->entry[(view * result->rotations + r) * quantizers + q];
             entry->total = own->total;
             entry->batches = own->batches;
+            entry->bits_per_value = own->bits_per_value;
+            memcpy(entry->scale_count, own->scale_count, sizeof entry->scale_count);
             nib_measurement_estimates(own, entry->estimate);
             for (unsigned c = 0; c < NIB_CODES; c++) nib_measurement_level(own, (uint8_t)c, &entry->level[c]);
             nib_measurement_differences(own, &m[q], entry->by_rotation);

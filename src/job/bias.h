@@ -50,6 +50,8 @@ struct nib_bias_view {
 struct nib_bias_entry {
     struct nib_sums total;
     unsigned batches;
+    float bits_per_value;
+    uint64_t scale_count[NIB_SCALE_BINS];
     struct nib_estimate estimate[NIB_STATISTICS];
     struct nib_level_estimate level[NIB_CODES];   /* by code */
     struct nib_estimate by_rotation[NIB_STATISTICS];  /* minus the same quantizer after the first rotation */

@@ -14,18 +14,19 @@ struct writer {
     enum nib_status status;
     size_t views, quantizers, rotations;
     const char **texts;  /* scratch: one per view, quantizer or rotation */
-    int64_t *integers;   /* scratch: one per view, quantizer, rotation and code */
+    int64_t *integers;   /* scratch: one per view, quantizer, rotation and scale bin */
     double *reals;       /* the same */
 };
 
-static const char *const by_measurement[] = {"view", "quantizer", "rotation", "code"};
+static const char *const by_measurement[] = {"view", "quantizer", "rotation"};
 
 static void put(struct writer *w, const char *group, const char *name, const char *units, const char *long_name,
                 enum nib_result_type type, unsigned rank, const void *data) {
     if (w->status != NIB_OK) return;
     struct nib_result_array array = {.group = group, .name = name, .units = units, .long_name = long_name, .type = type,
                                      .rank = rank, .data = data};
-    for (unsigned i = 0; i < rank; i++) array.scales[i] = by_measurement[i];
+    for (unsigned i = 0; i < rank && i < 3; i++) array.scales[i] = by_measurement[i];
+    if (rank == 4) array.scales[3] = strcmp(group, "levels") == 0 ? "code" : "scale_bin";
     w->status = nib_result_array(w->file, &array, w->error);
 }
 
@@ -155,10 +156,20 @@ static void put_levels(struct writer *w) {
     if (w->status == NIB_OK) w->status = nib_result_array(w->file, &level, w->error);
 }
 
+static void put_scales(struct writer *w) {
+    begin_group(w, "scales");
+    if (w->status == NIB_OK)
+        w->status = nib_result_index_scale(w->file, "scales", "scale_bin", "code of an 8-bit scale, exponent field of a wider one",
+                                           NIB_SCALE_BINS, w->error);
+    for (size_t i = 0; i < w->views * w->quantizers * w->rotations * NIB_SCALE_BINS; i++)
+        w->integers[i] = (int64_t)entry_at(w, i / NIB_SCALE_BINS)->scale_count[i % NIB_SCALE_BINS];
+    put(w, "scales", "blocks", "1", "blocks by decode scale", NIB_RESULT_I64, 4, w->integers);
+}
+
 enum nib_status nib_bias_store(const struct nib_bias_result *bias, struct nib_result *file, struct nib_error *error) {
     struct writer w = {.bias = bias, .file = file, .error = error, .views = nib_bias_views(bias),
                        .quantizers = nib_bias_quantizers(bias), .rotations = nib_bias_rotations(bias)};
-    size_t count = w.views * w.quantizers * w.rotations * NIB_CODES;
+    size_t count = w.views * w.quantizers * w.rotations * NIB_SCALE_BINS;
     w.texts = nib_alloc(w.views + w.quantizers + w.rotations, sizeof *w.texts, "labels", error);
     w.integers = nib_alloc(count, sizeof *w.integers, "results", error);
     w.reals = nib_alloc(count, sizeof *w.reals, "results", error);
@@ -179,6 +190,7 @@ enum nib_status nib_bias_store(const struct nib_bias_result *bias, struct nib_re
         put_statistics(&w, "by_quantizer", 2);
     }
     if (w.status == NIB_OK) put_levels(&w);
+    if (w.status == NIB_OK) put_scales(&w);
     nib_table_free(summary);
     free(w.reals);
     free(w.integers);

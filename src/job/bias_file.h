@@ -11,6 +11,7 @@
  *   by_rotation              the same minus that after the first rotation, paired by batch
  *   by_quantizer             the same minus that of the first quantizer, paired by batch
  *   levels                   count, share and mean error by view, quantizer, rotation and code
+ *   scales                   blocks by view, quantizer, rotation and decode scale
  * A view is a tensor along one axis; its name, layer, GEMM and operand are coordinates. */
 NIB_CHECK enum nib_status nib_bias_store(const struct nib_bias_result *bias, struct nib_result *file,
                                          struct nib_error *error);

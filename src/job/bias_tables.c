@@ -27,6 +27,9 @@ static const struct nib_column totals_columns[] = {
     KEY_COLUMNS,
     {"rows", "rows", "1", "rows of the tensor", NIB_COLUMN_INTEGER, 0},
     {"cols", "cols", "1", "columns of the tensor", NIB_COLUMN_INTEGER, 0},
+    {"bits_per_value", "bits", "bit", "bits per value of the block format, scales included", NIB_COLUMN_REAL, 2},
+    {"scale_entropy", "scale entropy", "bit", "entropy of the scale codes (exponents of scales wider than 8 bits)",
+     NIB_COLUMN_REAL, 2},
     {"batches", "batches", "1", "batches behind the standard errors", NIB_COLUMN_INTEGER, 0},
     {"count", "count", "1", "finite elements", NIB_COLUMN_INTEGER, 0},
     {"nan_count", "NaN", "1", "NaN elements", NIB_COLUMN_INTEGER, 0},
@@ -35,7 +38,7 @@ static const struct nib_column totals_columns[] = {
     {"bad_scale_count", "bad scale", "1", "finite elements in blocks with a decode scale that is not finite",
      NIB_COLUMN_INTEGER, 0},
     NIB_STATISTIC_LIST(STATISTIC_COLUMNS)};
-enum { TOTALS_ROWS = KEYS, TOTALS_COLS, TOTALS_BATCHES, TOTALS_COUNT, TOTALS_NAN, TOTALS_INF, TOTALS_ZERO_SCALE,
+enum { TOTALS_ROWS = KEYS, TOTALS_COLS, TOTALS_BITS, TOTALS_SCALE_ENTROPY, TOTALS_BATCHES, TOTALS_COUNT, TOTALS_NAN, TOTALS_INF, TOTALS_ZERO_SCALE,
        TOTALS_BAD_SCALE, TOTALS_FIRST };
 
 static const struct nib_column difference_columns[] = {
@@ -102,6 +105,15 @@ static void set_statistics(struct nib_table *table, size_t row, size_t first, co
     }
 }
 
+/* In bits; NAN for nothing. */
+static double entropy(const uint64_t *counts, size_t bins) {
+    double all = 0, bits = 0;
+    for (size_t i = 0; i < bins; i++) all += (double)counts[i];
+    for (size_t i = 0; i < bins; i++)
+        if (counts[i] > 0) bits -= (double)counts[i] / all * log2((double)counts[i] / all);
+    return all > 0 ? bits : NAN;
+}
+
 /* Adds the rows of one measurement; false when out of memory. */
 typedef bool add_rows(const struct nib_bias_result *result, struct nib_table *table, size_t v, size_t r, size_t q);
 
@@ -111,6 +123,8 @@ static bool add_totals(const struct nib_bias_result *result, struct nib_table *t
     if (row == SIZE_MAX) return false;
     nib_table_set_integer(table, row, TOTALS_ROWS, (int64_t)nib_bias_view_at(result, v)->rows);
     nib_table_set_integer(table, row, TOTALS_COLS, (int64_t)nib_bias_view_at(result, v)->cols);
+    nib_table_set_real(table, row, TOTALS_BITS, (double)entry->bits_per_value);
+    nib_table_set_real(table, row, TOTALS_SCALE_ENTROPY, entropy(entry->scale_count, NIB_SCALE_BINS));
     nib_table_set_integer(table, row, TOTALS_BATCHES, (int64_t)entry->batches);
     nib_table_set_integer(table, row, TOTALS_COUNT, (int64_t)entry->total.count);
     nib_table_set_integer(table, row, TOTALS_NAN, (int64_t)entry->total.nan_count);

@@ -7,6 +7,7 @@
 #include "base/threads.h"
 #include "core/widen.h"
 #include "measure/accumulate.h"
+#include "measure/blocks.h"
 #include "measure/plan.h"
 #include <math.h>
 #include <stdlib.h>
@@ -57,6 +58,9 @@ static void sum_chunk(const struct pass *pass, struct nib_rectangle part, struct
         }
     }
     nib_lanes_sum(&lanes, out);
+    struct nib_block_shape shape = {pass->along_cols ? pass->block_across : pass->block_along,
+                                    pass->along_cols ? pass->block_along : pass->block_across};
+    nib_blocks_add(pass->x, part, shape, out);
 }
 
 /* sums[0] = the pairwise sum of sums[0..count). */
@@ -79,6 +83,14 @@ static enum nib_status decode_scales(const struct nib_scale *format, const struc
         (*inverse)[i] = s == 0 ? 0 : 1 / s;
     }
     return NIB_OK;
+}
+
+static void count_scales(const struct nib_scale *format, const struct nib_quantized *q, uint64_t *bins) {
+    for (size_t i = 0; i < q->scale_rows * q->scale_cols; i++) {
+        const uint8_t *bytes = q->scales + i * q->scale_bytes; /* little-endian */
+        uint32_t top = q->scale_bytes == 1 ? 0 : (uint32_t)bytes[q->scale_bytes - 1] << 8 | bytes[q->scale_bytes - 2];
+        bins[format->bytes == 1 ? bytes[0] : top >> 7 & 0xFF]++;
+    }
 }
 
 static enum nib_status run(const struct pass *pass, const struct nib_plan *plan, int threads,
@@ -150,6 +162,8 @@ enum nib_status nib_measure(const struct nib_quantizer *quantizer, struct nib_vi
     }
     if (status == NIB_OK) {
         result->element = block->element;
+        result->bits_per_value = block->bits_per_value;
+        count_scales(block->scale, q, result->scale_count);
         result->batches_of_rows = plan.by_rows;
         result->unit = plan.unit;
         result->batches = plan.batches;

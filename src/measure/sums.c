@@ -21,6 +21,9 @@ void nib_sums_add(struct nib_sums *into, const struct nib_sums *from) {
     into->xq += from->xq;
     into->qq += from->qq;
     into->ee += from->ee;
+    into->block_count += from->block_count;
+    into->crest_sum += from->crest_sum;
+    into->kurtosis_sum += from->kurtosis_sum;
 }
 
 static double ratio(double numerator, double denominator) { return denominator == 0 ? NAN : numerator / denominator; }
@@ -39,6 +42,15 @@ static double bucket_utilization(const struct nib_element *element, const struct
         if (p > 0) entropy -= p * log(p);
     }
     return levelled == 0 ? NAN : exp(entropy) / buckets;
+}
+
+static double code_entropy(const struct nib_sums *sums, uint64_t levelled) {
+    double bits = 0;
+    for (unsigned c = 0; c < NIB_CODES; c++) {
+        double p = (double)sums->code_count[c] / (double)levelled;
+        if (p > 0) bits -= p * log2(p);
+    }
+    return levelled == 0 ? NAN : bits;
 }
 
 void nib_bias_of(const struct nib_element *element, const struct nib_sums *sums, struct nib_bias *out) {
@@ -73,6 +85,9 @@ void nib_bias_of(const struct nib_element *element, const struct nib_sums *sums,
     bias.nmse_incoherent = bias.nmse - bias.nmse_coherent;
     bias.clipped = ratio((double)sums->clipped_count, n);
     bias.underflow = ratio((double)sums->underflow_count, count);
+    bias.crest = ratio(sums->crest_sum, (double)sums->block_count);
+    bias.kurtosis = ratio(sums->kurtosis_sum, (double)sums->block_count);
+    bias.code_entropy = code_entropy(sums, levelled);
     *out = bias;
 }
 

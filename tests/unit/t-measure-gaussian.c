@@ -192,7 +192,26 @@ static void scales_rounded_down_clip_and_rounded_up_do_not(void) {
     CU_ASSERT(m.total.clipped_count == 0);
 }
 
-NIB_TEST_MAIN("gaussian", {"bins have the expected and published shares and errors",
+/* max/||x|| and ||x|| are independent, so the mean crest factor is 4 E[max]/E[||x||], ||x|| a chi of 16 degrees;
+ * the kurtosis of n Gaussians about 0 is 3 n/(n + 2). */
+static void blocks_have_the_crest_factor_and_kurtosis_of_theory(void) {
+    double largest = 0;
+    for (int i = 0; i < 20000; i++) largest += (1 - pow(half_normal_below((i + 0.5) * 9 / 20000), 16)) * 9 / 20000;
+    double norm = sqrt(2) * exp(lgamma(8.5) - lgamma(8));
+    measure("e2m1-fp32", 8, 2048, NULL, &m);
+    nib_measurement_estimates(&m, estimate);
+    agrees("crest factor", estimate[NIB_STATISTIC_crest], 4 * largest / norm, 0);
+    agrees("kurtosis", estimate[NIB_STATISTIC_kurtosis], 3.0 * 16 / 18, 0);
+    CU_ASSERT(m.total.block_count == 2048 * COLS / 16);
+    CU_ASSERT(m.bits_per_value == 6);
+    uint64_t blocks = 0;
+    for (int i = 0; i < NIB_SCALE_BINS; i++) blocks += m.scale_count[i];
+    CU_ASSERT(blocks == m.total.block_count);
+}
+
+NIB_TEST_MAIN("gaussian", {"blocks have the crest factor and kurtosis of theory",
+                           blocks_have_the_crest_factor_and_kurtosis_of_theory},
+              {"bins have the expected and published shares and errors",
                            bins_have_the_expected_and_published_shares_and_errors},
               {"totals are the published ones", totals_are_the_published_ones},
               {"standard errors match the scatter of repetitions", standard_errors_match_the_scatter_of_repetitions},
