@@ -25,6 +25,7 @@
 
 typedef float vf __attribute__((vector_size(4 * NIB_LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * NIB_LANES)));
+typedef uint32_t vu __attribute__((vector_size(4 * NIB_LANES)));
 typedef int16_t vh __attribute__((vector_size(4 * NIB_LANES))); /* two to a 32-bit lane */
 typedef double vd __attribute__((vector_size(4 * NIB_LANES)));  /* half the lanes */
 typedef int64_t vl __attribute__((vector_size(4 * NIB_LANES)));
@@ -42,11 +43,13 @@ NIB_INLINE vi i_load(const void *p) {
 NIB_INLINE void i_store(void *p, vi x) { memcpy(p, &x, sizeof x); }
 NIB_INLINE vi i_set(int32_t x) { return (vi){0} + x; }
 NIB_INLINE vf f_set(float x) { return (vf){0} + x; }
+/* Modulo 2^32. */
+NIB_INLINE vi i_wrap_add(vi x, vi y) { return (vi)((vu)x + (vu)y); }
 NIB_INLINE vi i_select(vi mask, vi yes, vi no) { return (mask & yes) | (~mask & no); }
 NIB_INLINE vf f_keep(vi mask, vf x) { return (vf)(mask & (vi)x); }
 
 /* h_: 16-bit lanes; h_dot sums the products of a pair. b_dot: unsigned bytes of x times signed bytes of
- * y, a pair summed to 16 bits; callers stay below its saturation. */
+ * y, a pair summed to 16 bits; callers stay below its saturation. b_dot4 sums four to 32 bits. */
 #if NIB_LANES == 16
 NIB_INLINE vi i_max(vi x, vi y) { return (vi)_mm512_max_epi32((__m512i)x, (__m512i)y); }
 NIB_INLINE vi i_min(vi x, vi y) { return (vi)_mm512_min_epi32((__m512i)x, (__m512i)y); }
@@ -56,6 +59,8 @@ NIB_INLINE vi h_add(vi x, vi y) { return (vi)_mm512_add_epi16((__m512i)x, (__m51
 NIB_INLINE vi h_mul(vi x, vi y) { return (vi)_mm512_mullo_epi16((__m512i)x, (__m512i)y); }
 NIB_INLINE vi h_dot(vi x, vi y) { return (vi)_mm512_madd_epi16((__m512i)x, (__m512i)y); }
 NIB_INLINE vi b_dot(vi x, vi y) { return (vi)_mm512_maddubs_epi16((__m512i)x, (__m512i)y); }
+#define NIB_HAS_BYTE_DOT 1
+NIB_INLINE vi b_dot4(vi sum, vi x, vi y) { return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)y); }
 NIB_INLINE vi i_truncate(vf x) { return (vi)_mm512_cvttps_epi32((__m512)x); }
 NIB_INLINE vf f_of_i(vi x) { return (vf)_mm512_cvtepi32_ps((__m512i)x); }
 NIB_INLINE vd d_low(vi x) { return (vd)_mm512_cvtepi32_pd(_mm512_castsi512_si256((__m512i)x)); }

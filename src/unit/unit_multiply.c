@@ -33,7 +33,7 @@ enum nib_status nib_unit_multiply(const struct nib_unit *unit, const struct nib_
                                   const struct nib_unit_matrix *b, size_t m, size_t n, size_t k, const void *c,
                                   size_t c_stride, const struct nib_unit_options *options, void *d, size_t d_stride,
                                   struct nib_error *error) {
-    struct nib_unit_job job = {unit, a, b, m, n, k};
+    struct nib_unit_job job = {.unit = unit, .a = a, .b = b, .m = m, .n = n, .k = k};
     struct nib_unit_plan plan;
     enum nib_status status = nib_unit_plan_init(&plan, &job, options, error);
     if (status != NIB_OK) return status;

@@ -1,6 +1,7 @@
 /* Choosing a kernel, packing the operands for it, computing tiles. */
 #include "unit/kernel.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "unit/number.h"
 
 /* From slow to fast. */
 static const struct {
@@ -112,4 +114,58 @@ void nib_unit_plan_tile(const struct nib_unit_plan *plan, size_t i, size_t j, si
     for (size_t r = 0; r < plan->rows && row + r < job->m; r++)
         for (size_t s = 0; s < plan->columns && column + s < job->n; s++)
             acc[r * plan->columns + s] = nib_unit_chain_ref(job, row + r, column + s, k0, k1, acc[r * plan->columns + s]);
+}
+
+/* An accumulator as binary32: exact, or rounded to nearest from S32. */
+static float part_value(enum nib_accumulator accumulator, uint64_t bits) {
+    uint32_t low = (uint32_t)bits;
+    float value;
+    if (accumulator == NIB_ACC_S32) return (float)(int32_t)low;
+    if (accumulator == NIB_ACC_FP16) {
+        struct nib_number x = nib_number_of_accumulator(accumulator, bits);
+        if (x.class == NIB_NUMBER_NAN) return NAN;
+        low = (uint32_t)(x.class == NIB_NUMBER_INFINITE
+                             ? nib_infinity_bits(NIB_ACC_FP32, x.negative)
+                             : nib_round_to_bits(NIB_RNE_FP32, x.negative, x.significand, false, x.lsb));
+    }
+    memcpy(&value, &low, sizeof value);
+    return value;
+}
+
+/* Any NaN in its one form; the device knows no other. */
+static void unify_nan(float *sum, size_t count) {
+    static const uint32_t nan_bits = 0x7FFFFFFF;
+    for (size_t i = 0; i < count; i++)
+        if (sum[i] != sum[i]) memcpy(&sum[i], &nan_bits, sizeof nan_bits);
+}
+
+void nib_unit_plan_outer(const struct nib_unit_plan *plan, size_t i, size_t j, size_t k0, size_t k1, float *sum) {
+    const struct nib_unit_job *job = &plan->job;
+    const struct nib_unit_outer *outer = &job->outer;
+    size_t row = i * plan->rows, column = j * plan->columns, count = plan->rows * plan->columns;
+    if (plan->kernel != NULL && plan->kernel->outer_tile != NULL && outer->period % 16 == 0) {
+        plan->kernel->outer_tile(job, row, column, (const char *)plan->panels_a + i * plan->a_bytes,
+                                 (const char *)plan->panels_b + j * plan->b_bytes, k0, k1, sum);
+        unify_nan(sum, count);
+        return;
+    }
+    for (size_t k = k0; k < k1; k += outer->period) {
+        uint64_t acc[NIB_TILE_MAX];
+        memset(acc, 0, count * sizeof *acc);
+        nib_unit_plan_tile(plan, i, j, k, k1 - k < outer->period ? k1 : k + outer->period, acc);
+        for (size_t t = 0; t < count; t++) {
+            size_t r = row + t / plan->columns, c = column + t % plan->columns;
+            if (r >= job->m || c >= job->n) continue;
+            float part = part_value(job->unit->accumulator, acc[t]);
+            if (outer->form == NIB_OUTER_PROMOTE) {
+                sum[t] = sum[t] + part;
+                continue;
+            }
+            float sa = nib_outer_scale(&outer->a, r, k / outer->period);
+            float sb = nib_outer_scale(&outer->b, c, k / outer->period);
+            if (outer->form == NIB_OUTER_PRODUCT) sum[t] = fmaf(sa * sb, part, sum[t]);
+            else sum[t] = fmaf(part * sa, sb, sum[t]);
+        }
+    }
+    unify_nan(sum, count);
 }

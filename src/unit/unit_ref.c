@@ -77,7 +77,7 @@ uint64_t nib_unit_chain_ref(const struct nib_unit_job *job, size_t row_a, size_t
 
 uint64_t nib_unit_dot_ref(const struct nib_unit *unit, const struct nib_unit_matrix *a, size_t row_a,
                           const struct nib_unit_matrix *b, size_t row_b, size_t k, uint64_t c) {
-    struct nib_unit_job job = {unit, a, b, row_a + 1, row_b + 1, k};
+    struct nib_unit_job job = {.unit = unit, .a = a, .b = b, .m = row_a + 1, .n = row_b + 1, .k = k};
     struct nib_fpenv saved = nib_fpenv_enter();
     c = nib_unit_chain_ref(&job, row_a, row_b, 0, k, c);
     nib_fpenv_leave(saved);
