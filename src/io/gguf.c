@@ -105,13 +105,14 @@ static enum nib_status read_pair(struct nib_file *file, struct cursor *cursor, u
     if (!take_string(cursor, &key, &key_length) || !take(cursor, 4, &type)) return truncated(cursor);
     if (memchr(key, 0, key_length) != NULL || key_length > 65535)
         return nib_fail_at(cursor->error, NIB_ESYNTAX, cursor->path, 0, "a GGUF key is too long or holds NUL");
-    if (type >= VALUE_TYPES)
-        return nib_fail_at(cursor->error, NIB_ESYNTAX, cursor->path, 0, "GGUF key %.*s has the unknown value type %llu",
-                           (int)(key_length < 60 ? key_length : 60), key, (unsigned long long)type);
     char buffer[64], *name = strndup(key, key_length), *value = NULL;
     enum nib_status status = NIB_OK;
     if (name == NULL) return nib_fail(cursor->error, NIB_ENOMEM, "out of memory");
-    if (type == ARRAY) {
+    if (type >= VALUE_TYPES) {
+        char shown[80];
+        status = nib_fail_at(cursor->error, NIB_ESYNTAX, cursor->path, 0, "GGUF key \"%s\" has the unknown value type %llu",
+                             nib_printable(name, shown), (unsigned long long)type);
+    } else if (type == ARRAY) {
         if (!skip_array(cursor)) status = truncated(cursor);
     } else if (type == STRING) {
         if (!take_string(cursor, &text, &length))

@@ -100,8 +100,9 @@ static enum nib_status describe(struct nib_file *file, hid_t dataset, const char
 static herr_t visit(hid_t root, const char *name, const H5O_info_t *about, void *context) {
     struct reading *reading = context;
     if (about->type != H5O_TYPE_DATASET) return 0;
+    char shown[80];
     hid_t dataset = H5Dopen2(root, name, H5P_DEFAULT);
-    reading->status = dataset < 0 ? nib_hdf5_fail(reading->error, reading->file->path, name)
+    reading->status = dataset < 0 ? nib_hdf5_fail(reading->error, reading->file->path, nib_printable(name, shown))
                                   : describe(reading->file, dataset, name, reading->error);
     if (dataset >= 0) H5Dclose(dataset);
     return reading->status == NIB_OK ? 0 : -1;
