@@ -2,6 +2,7 @@
 #include "job/bias.h"
 
 #include "base/error.h"
+#include "base/fpenv.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -97,19 +98,22 @@ static enum nib_status summarize(const struct nib_bias_result *result, name_of *
     struct nib_table *table = NULL;
     enum nib_status status = nib_table_new("summary", columns, sizeof columns / sizeof *columns, &table, error);
     if (status != NIB_OK) return status;
-    for (size_t v = 0; v < nib_bias_views(result); v++) {
+    struct nib_fpenv saved = nib_fpenv_enter();
+    for (size_t v = 0; status == NIB_OK && v < nib_bias_views(result); v++) {
         char class[400];
         name(nib_bias_view_at(result, v), class, sizeof class);
         bool seen = false;
         for (size_t row = 0; row < nib_table_rows(table) && !seen; row++)
             seen = strcmp(nib_table_text(table, row, CLASS), class) == 0;
-        if (!seen && !add_class(result, table, name, class, v)) {
-            nib_table_free(table);
-            return nib_fail(error, NIB_ENOMEM, "result table: out of memory");
-        }
+        if (!seen && !add_class(result, table, name, class, v))
+            status = nib_fail(error, NIB_ENOMEM, "result table: out of memory");
     }
-    *out = table;
-    return NIB_OK;
+    nib_fpenv_leave(saved);
+    if (status == NIB_OK)
+        *out = table;
+    else
+        nib_table_free(table);
+    return status;
 }
 
 enum nib_status nib_bias_summary(const struct nib_bias_result *result, struct nib_table **out, struct nib_error *error) {

@@ -3,6 +3,7 @@
 #include <nibble/measure.h>
 
 #include "base/fpenv.h"
+#include "measure/sums.h"
 #include <math.h>
 #include <string.h>
 
@@ -11,11 +12,11 @@ static void leave_one_out(const struct nib_measurement *m, struct nib_sums out[N
     struct nib_sums before = {0}, after = {0};
     for (unsigned b = 0; b < m->batches; b++) {
         out[b] = before;
-        nib_sums_add(&before, &m->batch[b]);
+        nib_sums_merge(&before, &m->batch[b]);
     }
     for (unsigned b = m->batches; b-- > 0;) {
-        nib_sums_add(&out[b], &after);
-        nib_sums_add(&after, &m->batch[b]);
+        nib_sums_merge(&out[b], &after);
+        nib_sums_merge(&after, &m->batch[b]);
     }
 }
 
@@ -37,11 +38,11 @@ struct replicas {
 static void replicate(const struct nib_measurement *m, struct replicas *out) {
     struct nib_sums sums[NIB_BATCHES];
     struct nib_bias bias;
-    nib_bias_of(m->element, &m->total, &bias);
+    nib_bias_derive(m->element, &m->total, &bias);
     for (int s = 0; s < NIB_STATISTICS; s++) out->value[s] = nib_bias_get(&bias, (enum nib_statistic)s);
     leave_one_out(m, sums);
     for (unsigned b = 0; b < m->batches; b++) {
-        nib_bias_of(m->element, &sums[b], &bias);
+        nib_bias_derive(m->element, &sums[b], &bias);
         for (int s = 0; s < NIB_STATISTICS; s++) out->left_out[s][b] = nib_bias_get(&bias, (enum nib_statistic)s);
     }
 }

@@ -9,6 +9,7 @@
 #include "measure/accumulate.h"
 #include "measure/blocks.h"
 #include "measure/plan.h"
+#include "measure/sums.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static void sum_chunk(const struct pass *pass, struct nib_rectangle part, struct
 /* sums[0] = the pairwise sum of sums[0..count). */
 static void merge_pairwise(struct nib_sums *sums, size_t count) {
     for (size_t step = 1; step < count; step *= 2)
-        for (size_t i = 0; i + step < count; i += 2 * step) nib_sums_add(&sums[i], &sums[i + step]);
+        for (size_t i = 0; i + step < count; i += 2 * step) nib_sums_merge(&sums[i], &sums[i + step]);
 }
 
 static enum nib_status decode_scales(const struct nib_scale *format, const struct nib_quantized *q, double **scale,

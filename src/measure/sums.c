@@ -1,10 +1,11 @@
 /* Sums, and what follows from them. */
-#include <nibble/measure.h>
+#include "measure/sums.h"
 
+#include "base/fpenv.h"
 #include <math.h>
 #include <stddef.h>
 
-void nib_sums_add(struct nib_sums *into, const struct nib_sums *from) {
+void nib_sums_merge(struct nib_sums *into, const struct nib_sums *from) {
     into->count += from->count;
     into->nan_count += from->nan_count;
     into->inf_count += from->inf_count;
@@ -24,6 +25,12 @@ void nib_sums_add(struct nib_sums *into, const struct nib_sums *from) {
     into->block_count += from->block_count;
     into->crest_sum += from->crest_sum;
     into->kurtosis_sum += from->kurtosis_sum;
+}
+
+void nib_sums_add(struct nib_sums *into, const struct nib_sums *from) {
+    struct nib_fpenv saved = nib_fpenv_enter();
+    nib_sums_merge(into, from);
+    nib_fpenv_leave(saved);
 }
 
 static double ratio(double numerator, double denominator) { return denominator == 0 ? NAN : numerator / denominator; }
@@ -53,7 +60,7 @@ static double code_entropy(const struct nib_sums *sums, uint64_t levelled) {
     return levelled == 0 ? NAN : bits;
 }
 
-void nib_bias_of(const struct nib_element *element, const struct nib_sums *sums, struct nib_bias *out) {
+void nib_bias_derive(const struct nib_element *element, const struct nib_sums *sums, struct nib_bias *out) {
     struct nib_bias bias = {0};
     uint64_t levelled = 0;
     double zero = 0, interior = 0, top = 0;
@@ -89,6 +96,12 @@ void nib_bias_of(const struct nib_element *element, const struct nib_sums *sums,
     bias.kurtosis = ratio(sums->kurtosis_sum, (double)sums->block_count);
     bias.code_entropy = code_entropy(sums, levelled);
     *out = bias;
+}
+
+void nib_bias_of(const struct nib_element *element, const struct nib_sums *sums, struct nib_bias *out) {
+    struct nib_fpenv saved = nib_fpenv_enter();
+    nib_bias_derive(element, sums, out);
+    nib_fpenv_leave(saved);
 }
 
 static const struct {

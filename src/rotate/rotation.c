@@ -2,6 +2,7 @@
 #include "rotate/rotation.h"
 
 #include "base/error.h"
+#include "base/fpenv.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/path.h"
@@ -101,7 +102,9 @@ enum nib_status nib_rotation_parse(const char *text, size_t length, const char *
         nib_sha256_hex(text, length, rotation->sha256);
         status = nib_yaml_parse(text, length, label, &document, error);
     }
+    struct nib_fpenv saved = nib_fpenv_enter(); /* for the factor */
     if (status == NIB_OK) status = fill(document, rotation, error);
+    nib_fpenv_leave(saved);
     if (document != NULL) nib_yaml_free(document);
     if (status == NIB_OK)
         *out = rotation;
