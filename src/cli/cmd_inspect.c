@@ -78,7 +78,12 @@ static void set_name(struct nib_table *table, size_t row, size_t column, const c
     free(clean);
 }
 
-static enum nib_status tensor_table(const struct inspection *inspection, struct nib_table **out,
+/* Provenance stands below as metadata; in the list it would only be in the way. */
+static bool is_provenance(const struct nib_file *file, const struct nib_entry *entry) {
+    return strcmp(file->kind, "hdf5") == 0 && strncmp(entry->name, "provenance/", 11) == 0;
+}
+
+static enum nib_status tensor_table(const struct inspection *inspection, bool whole, struct nib_table **out,
                                     struct nib_error *error) {
     static const struct nib_column columns[] = {
         {"tensor", "tensor", "", "name", NIB_COLUMN_TEXT, 0},
@@ -96,6 +101,7 @@ static enum nib_status tensor_table(const struct inspection *inspection, struct 
         uint64_t shape[NIB_ENTRY_RANK];
         unsigned rank;
         char text[192];
+        if (!whole && is_provenance(inspection->file, entry)) continue;
         size_t row = nib_table_row(table);
         if (row == SIZE_MAX) {
             nib_table_free(table);
@@ -226,12 +232,19 @@ static enum nib_status value_table(const struct inspection *inspection, uint64_t
 }
 
 static void print_metadata(const struct nib_call *call, const struct nib_file *file) {
+    enum { LONGEST = 400 };
     struct nib_style style = nib_output_style(call, stdout);
     if (file->metadata_count == 0) return;
     printf("\n%sMetadata%s\n\n", style.bold, style.plain);
     for (size_t i = 0; i + 1 < file->metadata_count; i += 2) {
-        char key[80], value[80];
-        printf("  %s: %s\n", nib_printable(file->metadata[i], key), nib_printable(file->metadata[i + 1], value));
+        char key[80], *value = nib_text_clean(file->metadata[i + 1]);
+        const char *shown = value == NULL ? "?" : value;
+        size_t length = strlen(shown);
+        bool cut = length > LONGEST;
+        if (cut) length = LONGEST;
+        while (cut && length > 0 && ((unsigned char)shown[length] & 0xc0) == 0x80) length--;
+        printf("  %s: %.*s%s\n", nib_printable(file->metadata[i], key), (int)length, shown, cut ? "..." : "");
+        free(value);
     }
 }
 
@@ -242,7 +255,7 @@ static enum nib_status print_text(struct nib_call *call, const struct inspection
     uint64_t bytes = 0;
     char headline[1200];
     for (size_t i = 0; i < file->mapping_count; i++) bytes += file->mappings[i]->size;
-    enum nib_status status = tensor_table(inspection, &tensors, error);
+    enum nib_status status = tensor_table(inspection, call->common.tsv || inspection->count < file->count, &tensors, error);
     if (status == NIB_OK) status = weight_table(inspection, &weights, error);
     if (status == NIB_OK && limit > 0) status = value_table(inspection, (uint64_t)limit, &values, error);
     if (status == NIB_OK && call->common.tsv) {
