@@ -241,6 +241,30 @@ static void checkpoint_conventions_are_recognised(void) {
     }
 }
 
+/* What lacks a part, or has it in another type, is not taken for a weight. */
+static void incomplete_weights_follow_no_convention(void) {
+    static const char *const headers[] = {
+        "{\"q.weight\":{\"dtype\":\"U8\",\"shape\":[4,32],\"data_offsets\":[0,128]},"
+        "\"q.weight_scale\":{\"dtype\":\"F8_E4M3\",\"shape\":[4,4],\"data_offsets\":[128,144]}}",
+        "{\"q.weight_packed\":{\"dtype\":\"U8\",\"shape\":[4,32],\"data_offsets\":[0,128]}}",
+        "{\"q.weight_packed\":{\"dtype\":\"I8\",\"shape\":[4,32],\"data_offsets\":[0,128]},"
+        "\"q.weight_scale\":{\"dtype\":\"U8\",\"shape\":[4,2],\"data_offsets\":[128,136]}}",
+        "{\"q.weight\":{\"dtype\":\"BF16\",\"shape\":[4,32],\"data_offsets\":[0,256]},"
+        "\"q.weight_scale\":{\"dtype\":\"F8_E4M3\",\"shape\":[4,4],\"data_offsets\":[256,272]},"
+        "\"q.weight_scale_2\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[272,276]}}"};
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        struct nib_error error;
+        struct nib_file *file;
+        struct nib_stored_weight *weights;
+        size_t count;
+        NIB_OK_OR_FAIL(nib_file_open(write_safetensors("incomplete", headers[i]), &file, &error), error);
+        NIB_OK_OR_FAIL(nib_stored_weights_find(file, &weights, &count, &error), error);
+        NIB_CHECKF(count == 0, "%s is taken for %s", headers[i], weights[0].convention);
+        nib_stored_weights_free(weights, count);
+        nib_file_close(file);
+    }
+}
+
 static void dense_models_follow_no_convention(void) {
     struct nib_error error;
     struct nib_file *file;
@@ -264,5 +288,6 @@ NIB_TEST_MAIN("file cases", {"four-bit safetensors count values", four_bit_safet
               {"packed storage holds twice the values", packed_storage_holds_twice_the_values},
               {"decoders refuse what cannot be meant", decoders_refuse_what_cannot_be_meant},
               {"checkpoint conventions are recognised", checkpoint_conventions_are_recognised},
+              {"incomplete weights follow no convention", incomplete_weights_follow_no_convention},
               {"dense models follow no convention", dense_models_follow_no_convention},
               {"nothing is left behind", nothing_is_left_behind})

@@ -173,6 +173,7 @@ static void a_full_disk_leaves_the_old_file_alone(void) {
     struct rlimit saved, small;
     char old[8] = "";
     const char *path = nib_write("kept.h5", "old", 3);
+    nib_write("input", "abc", 3); /* which the sample writes for itself */
     unsigned before = files_in(nib_folder);
     getrlimit(RLIMIT_FSIZE, &saved);
     signal(SIGXFSZ, SIG_IGN);
@@ -185,7 +186,22 @@ static void a_full_disk_leaves_the_old_file_alone(void) {
     FILE *stream = fopen(path, "rb");
     CU_ASSERT(fread(old, 1, sizeof old, stream) == 3 && strcmp(old, "old") == 0);
     fclose(stream);
-    CU_ASSERT(files_in(nib_folder) <= before + 1); /* "input", which the sample writes for itself */
+    CU_ASSERT_EQUAL(files_in(nib_folder), before);
+}
+
+static void a_target_that_turns_into_a_folder_is_an_error(void) {
+    struct nib_error error;
+    struct nib_result *result;
+    struct nib_provenance *provenance = sample_provenance();
+    const char *path = nib_temporary("turns.h5");
+    NIB_OK_OR_FAIL(nib_result_open(path, "", &result, &error), error);
+    CU_ASSERT(mkdir(path, 0777) == 0);
+    unsigned before = files_in(nib_folder);
+    nib_expect_error(nib_result_commit(result, provenance, &error), NIB_EIO, &error, "turns.h5", "cannot rename",
+                     "folder in the way");
+    CU_ASSERT_EQUAL(files_in(nib_folder), before);
+    rmdir(path);
+    nib_provenance_free(provenance);
 }
 
 static void wrong_arrays_are_refused(void) {
@@ -224,6 +240,7 @@ NIB_TEST_MAIN("results", {"every axis of every dataset has its scale", every_axi
               {"equal results are equal files", equal_results_are_equal_files},
               {"unwritable places are refused at once", unwritable_places_are_refused_at_once},
               {"a full disk leaves the old file alone", a_full_disk_leaves_the_old_file_alone},
+              {"a target that turns into a folder is an error", a_target_that_turns_into_a_folder_is_an_error},
               {"wrong arrays are refused", wrong_arrays_are_refused},
               {"Python readers open it", python_readers_open_it},
               {"nothing is left behind", nothing_is_left_behind})
