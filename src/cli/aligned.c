@@ -10,7 +10,8 @@
 enum { CELL = 64 };
 
 int nib_output_width(const char *utf8) {
-    locale_t utf8_locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    static locale_t utf8_locale; /* made once, for the life of the program */
+    if (utf8_locale == (locale_t)0) utf8_locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     if (utf8_locale == (locale_t)0) return (int)strlen(utf8);
     locale_t saved = uselocale(utf8_locale);
     mbstate_t state = {0};
@@ -29,7 +30,6 @@ int nib_output_width(const char *utf8) {
         utf8 += length;
     }
     uselocale(saved);
-    freelocale(utf8_locale);
     return width;
 }
 
