@@ -130,35 +130,39 @@ static int print_change(char *out, size_t size, const char *quantizer, struct ni
                     fabs(change.value), change.error);
 }
 
-/* The view where one quantizer gains by the last rotation and another loses, the sum of both largest. */
+static struct nib_estimate change_at(const struct nib_bias_result *result, size_t view, size_t quantizer) {
+    size_t last = nib_bias_rotations(result) - 1;
+    return nib_bias_entry_at(result, view, last, quantizer)->by_rotation[NIB_STATISTIC_sqnr_db];
+}
+
+/* The view where the last rotation parts two quantizers the most; where it changes most for one alone. */
 void nib_bias_headline(const struct nib_bias_result *result, char *out, size_t size) {
-    size_t r = nib_bias_rotations(result) - 1, best = 0, low = 0, high = 0;
+    size_t best = 0, low = 0, high = 0, quantizers = nib_bias_quantizers(result);
     double widest = -1;
     out[0] = '\0';
-    if (r == 0) return;
+    if (nib_bias_rotations(result) < 2) return;
     for (size_t v = 0; v < nib_bias_views(result); v++) {
         size_t lowest = 0, highest = 0;
-        for (size_t q = 1; q < nib_bias_quantizers(result); q++) {
-            double change = nib_bias_entry_at(result, v, r, q)->by_rotation[NIB_STATISTIC_sqnr_db].value;
-            if (change < nib_bias_entry_at(result, v, r, lowest)->by_rotation[NIB_STATISTIC_sqnr_db].value) lowest = q;
-            if (change > nib_bias_entry_at(result, v, r, highest)->by_rotation[NIB_STATISTIC_sqnr_db].value) highest = q;
+        for (size_t q = 1; q < quantizers; q++) {
+            if (change_at(result, v, q).value < change_at(result, v, lowest).value) lowest = q;
+            if (change_at(result, v, q).value > change_at(result, v, highest).value) highest = q;
         }
-        double width = nib_bias_entry_at(result, v, r, highest)->by_rotation[NIB_STATISTIC_sqnr_db].value -
-                       nib_bias_entry_at(result, v, r, lowest)->by_rotation[NIB_STATISTIC_sqnr_db].value;
-        if (!(width > widest)) continue;
+        double width = quantizers == 1 ? fabs(change_at(result, v, 0).value)
+                                       : change_at(result, v, highest).value - change_at(result, v, lowest).value;
+        if (!(width > widest)) continue; /* nor where it is not a number: a tensor of zeros */
         widest = width;
         best = v;
         low = lowest;
         high = highest;
     }
+    if (widest < 0) return;
     char label[400], first[160], second[160];
+    const char *rotation = nib_bias_rotation_name(result, nib_bias_rotations(result) - 1);
     nib_bias_label_of(nib_bias_view_at(result, best), label, sizeof label);
-    print_change(first, sizeof first, nib_bias_quantizer_name(result, low),
-                 nib_bias_entry_at(result, best, r, low)->by_rotation[NIB_STATISTIC_sqnr_db]);
-    print_change(second, sizeof second, nib_bias_quantizer_name(result, high),
-                 nib_bias_entry_at(result, best, r, high)->by_rotation[NIB_STATISTIC_sqnr_db]);
+    print_change(first, sizeof first, nib_bias_quantizer_name(result, low), change_at(result, best, low));
+    print_change(second, sizeof second, nib_bias_quantizer_name(result, high), change_at(result, best, high));
     if (low == high)
-        snprintf(out, size, "By rotation (%s) %s on %s", nib_bias_rotation_name(result, r), first, label);
+        snprintf(out, size, "By rotation (%s) %s on %s", rotation, first, label);
     else
-        snprintf(out, size, "By rotation (%s) %s and %s on %s", nib_bias_rotation_name(result, r), first, second, label);
+        snprintf(out, size, "By rotation (%s) %s and %s on %s", rotation, first, second, label);
 }
