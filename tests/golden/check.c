@@ -8,42 +8,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/convert.h"
+#include "compare/rendition.h"
 #include "core/widen.h"
-#include "golden/bytes.h"
 #include "io/entry.h"
 
-/* What a tensor of a golden file is compared with. */
-enum source {
-    CODES,
-    CODES_SWAPPED,               /* pairs of neighbours exchanged */
-    CODES_OF_VALUES,             /* by a table of values that has no -0: zeros are 8, what it lacks (-0, NaN) is 255 */
-    PACKED,
-    BYTES,                       /* whole blocks; the option bytes=LAYOUT says how */
-    SCALES,
-    SCALE_VALUES,                /* decoded */
-    SCALE_EXPONENTS,             /* log2 of them */
-    SCALES_BLOCKED,              /* in the 128x4 layout of tensor cores, padded with 0 */
-    VALUES,
-    AMAX,
-    ENCODE,
-    DECODE,
+/* What a tensor of a golden file is compared with: a rendition of the quantized matrix, or one of these. */
+enum {
+    CODES_OF_VALUES = NIB_RENDITIONS, /* by a table of values that has no -0: zeros are 8, what it lacks (-0, NaN) is 255 */
     ROTATED,                     /* what the rotation gives to the quantizer */
     NONE,                        /* an input of the implementation, not compared */
-    SOURCES
+    UNKNOWN
 };
-static const char *const source_names[SOURCES] = {"codes", "codes-swapped", "codes-of-values", "packed", "bytes", "scales",
-    "scale-values", "scale-exponents", "scales-blocked", "values", "amax", "encode", "decode", "rotated", "none"};
+static const char *const other_names[] = {"codes-of-values", "rotated", "none"};
 static const struct {
     const char *tensor;
-    enum source source;
+    int source;
 } usual[] = {
-    {"codes", CODES},          {"packed", PACKED},          {"bytes", BYTES},
-    {"scale", SCALES},         {"scale_value", SCALE_VALUES}, {"scale_f32", SCALE_VALUES},
-    {"scale_f16", SCALES},     {"scale_blocked", SCALES_BLOCKED}, {"value", VALUES},
-    {"dequant", VALUES},       {"amax", AMAX},              {"amax_row", AMAX},
-    {"amax_col", AMAX},        {"tensor_scale", DECODE},    {"rht", ROTATED},
-    {"rht_t", ROTATED},
+    {"codes", NIB_AS_CODES},       {"packed", NIB_AS_PACKED},
+    {"scale", NIB_AS_SCALES},      {"scale_value", NIB_AS_SCALE_VALUES},
+    {"scale_f16", NIB_AS_SCALES},  {"scale_f32", NIB_AS_SCALE_VALUES},
+    {"value", NIB_AS_VALUES},      {"scale_blocked", NIB_AS_SCALES_BLOCKED},
+    {"dequant", NIB_AS_VALUES},    {"amax", NIB_AS_AMAX},
+    {"amax_row", NIB_AS_AMAX},     {"amax_col", NIB_AS_AMAX},
+    {"tensor_scale", NIB_AS_DECODE}, {"rht", ROTATED},
 };
 
 /* A quantized orientation of the input: [0] as it lies, [1] its transpose. */
@@ -140,161 +127,58 @@ static bool quantize(struct check *c, int which) {
     return side->done = true;
 }
 
-/* ---- what is compared: an owned array of rows */
-
-struct made {
-    struct nib_part part;
-    uint8_t *data;
-    size_t rows, row_bytes;
-};
-
-static bool make(struct made *m, enum nib_part_type type, unsigned item, size_t rows, size_t cols) {
-    *m = (struct made){.rows = rows, .row_bytes = cols * item};
-    m->part = (struct nib_part){.type = type, .bytes = item, .rank = 2, .shape = {rows, cols}};
-    m->part.data = m->data = calloc(rows * cols + 1, item);
-    return m->data != NULL;
-}
-
-static uint32_t scale_at(const struct nib_quantized *q, size_t row, size_t col) {
-    uint32_t code = 0;
-    memcpy(&code, q->scales + (row * q->scale_cols + col) * q->scale_bytes, q->scale_bytes);
-    return code;
-}
-
-/* Position of (line, j) along the reduction axis. */
-static size_t place(const struct nib_quantized *q, size_t line, size_t j) {
-    return q->axis == NIB_ALONG_COLS ? line * q->cols + j : j * q->cols + line;
-}
+/* ---- what is compared */
 
 static uint8_t code_of_value(uint8_t code, float value, const struct nib_element *element) {
     if (isnan(value) || (element->level[code] == 0 && signbit(element->level[code]))) return 255;
     return element->level[code] == 0 ? 8 : code;
 }
 
-static bool make_codes(const struct check *c, const struct nib_quantized *q, enum source source, struct made *m) {
-    size_t lines = q->axis == NIB_ALONG_COLS ? q->rows : q->cols, inner = q->rows * q->cols / lines;
-    if (!make(m, NIB_PART_INTEGER, 1, lines, inner)) return false;
-    for (size_t line = 0; line < lines; line++)
-        for (size_t j = 0; j < inner; j++) {
-            size_t at = place(q, line, source == CODES_SWAPPED ? j ^ 1 : j);
-            uint8_t code = q->codes[at];
-            if (source == CODES_OF_VALUES) code = code_of_value(code, q->values[at], c->info.block->element);
-            m->data[line * inner + j] = code;
-        }
+static bool codes_of_values(const struct check *c, const struct nib_quantized *q, struct nib_rendered *out) {
+    struct nib_part like = {.rank = 2};
+    if (q->axis != NIB_ALONG_COLS || !nib_render(c->quantizer, q, NIB_AS_CODES, &like, out)) return false;
+    for (size_t i = 0; i < q->rows * q->cols; i++) out->data[i] = code_of_value(q->codes[i], q->values[i], c->info.block->element);
     return true;
 }
 
-/* In the type of the golden tensor: implementations return values in the type of their input. */
-static bool make_floats(const struct nib_quantized *q, const float *values, enum nib_part_type type, struct made *m) {
-    size_t lines = q->axis == NIB_ALONG_COLS ? q->rows : q->cols, inner = q->rows * q->cols / lines;
-    bool bf16 = type == NIB_PART_BF16;
-    if (!make(m, bf16 ? NIB_PART_BF16 : NIB_PART_F32, bf16 ? 2 : 4, lines, inner)) return false;
-    for (size_t line = 0; line < lines; line++)
-        for (size_t j = 0; j < inner; j++) {
-            float value = values[place(q, line, j)];
-            uint16_t half = nib_bf16_of_bits(nib_bits_of_float(value));
-            memcpy(m->data + (line * inner + j) * m->part.bytes, bf16 ? (void *)&half : (void *)&value, m->part.bytes);
-        }
-    return true;
+/* The rotated input in place of the values. */
+static bool rotated(const struct check *c, const struct side *side, const struct nib_part *golden, struct nib_rendered *out) {
+    struct nib_quantized q = side->q;
+    q.values = side->rotated;
+    return side->rotated != NULL && nib_render(c->quantizer, &q, NIB_AS_VALUES, golden, out);
 }
 
-/* One scale per block; blocks that span several lines repeat theirs where the golden tensor has one row per line. */
-static bool make_scales(const struct check *c, const struct nib_quantized *q, enum source source, bool repeat, struct made *m) {
-    size_t lines = q->axis == NIB_ALONG_COLS ? q->rows : q->cols, rows = repeat ? lines : q->scale_rows;
-    bool codes = source == SCALES;
-    if (!make(m, codes ? NIB_PART_INTEGER : NIB_PART_F32, codes ? q->scale_bytes : 4, rows, q->scale_cols)) return false;
-    for (size_t r = 0; r < rows; r++)
-        for (size_t k = 0; k < q->scale_cols; k++) {
-            uint32_t code = scale_at(q, repeat ? r / c->info.block->block_rows : r, k);
-            float value = nib_scale_decode(c->info.block->scale, code);
-            if (source == SCALE_EXPONENTS) value = isfinite(value) ? (float)ilogbf(value) : value;
-            memcpy(m->data + (r * q->scale_cols + k) * m->part.bytes, codes ? (void *)&code : (void *)&value, m->part.bytes);
-        }
-    return true;
-}
-
-/* offset(m, k) = (m/128 * ceil(K/4) + k/4) * 512 + m%32 * 16 + m%128/32 * 4 + k%4 */
-static bool make_blocked(const struct check *c, const struct nib_quantized *q, struct made *m) {
-    size_t lines = q->axis == NIB_ALONG_COLS ? q->rows : q->cols, across = (lines + 127) / 128, along = (q->scale_cols + 3) / 4;
-    if (!make(m, NIB_PART_INTEGER, 1, 1, across * along * 512)) return false;
-    for (size_t r = 0; r < lines; r++)
-        for (size_t k = 0; k < q->scale_cols; k++)
-            m->data[(r / 128 * along + k / 4) * 512 + r % 32 * 16 + r % 128 / 32 * 4 + k % 4] =
-                (uint8_t)scale_at(q, r / c->info.block->block_rows, k);
-    return true;
-}
-
-static bool make_bytes(const struct check *c, const struct nib_quantized *q, struct made *m) {
-    const char *name = row_option(c->row, "bytes");
-    enum block_layout layout = 0;
-    while (layout < LAYOUTS && (name == NULL || strcmp(name, block_layout_names[layout]) != 0)) layout++;
-    if (layout == LAYOUTS) return complain(c, "bytes", "expected the option bytes=LAYOUT");
-    size_t unit = block_layout_elements(layout), units = q->cols / unit, blocks = unit / c->info.block->block_cols;
-    if (!make(m, NIB_PART_INTEGER, 1, q->rows * units, block_layout_bytes(layout, q->scale_bytes))) return false;
-    for (size_t i = 0; i < q->rows * units; i++)
-        block_layout_write(layout, q->codes + i * unit, q->scales + i * blocks * q->scale_bytes, q->scale_bytes,
-                           m->data + i * m->row_bytes);
-    return true;
-}
-
-static bool make_number(const struct nib_quantized *q, enum source source, struct made *m) {
-    float value = source == AMAX ? q->tensor_amax : source == ENCODE ? q->tensor_scale_encode : q->tensor_scale_decode;
-    if (!make(m, NIB_PART_F32, 4, 1, 1)) return false;
-    memcpy(m->data, &value, sizeof value);
-    return true;
-}
-
-static bool make_packed(const struct nib_quantized *q, struct made *m) {
-    size_t lines = q->axis == NIB_ALONG_COLS ? q->rows : q->cols;
-    if (!make(m, NIB_PART_INTEGER, 1, lines, q->packed_stride)) return false;
-    memcpy(m->data, q->packed, lines * q->packed_stride);
-    return true;
-}
-
-static bool make_any(const struct check *c, int which, enum source source, const struct nib_part *golden, struct made *m) {
+static bool make_any(const struct check *c, int which, int source, const struct nib_part *golden, struct nib_rendered *out) {
     const struct side *side = &c->side[which];
-    const struct nib_quantized *q = &side->q;
-    switch (source) {
-    case CODES:
-    case CODES_SWAPPED:
-    case CODES_OF_VALUES: return make_codes(c, q, source, m);
-    case PACKED: return make_packed(q, m);
-    case BYTES: return make_bytes(c, q, m);
-    case SCALES:
-    case SCALE_VALUES:
-    case SCALE_EXPONENTS: return make_scales(c, q, source, golden->rank == 2 && golden->shape[0] * c->row_step > q->scale_rows, m);
-    case SCALES_BLOCKED: return make_blocked(c, q, m);
-    case VALUES: return make_floats(q, q->values, golden->type, m);
-    case ROTATED: return side->rotated != NULL ? make_floats(q, side->rotated, golden->type, m) : complain(c, "rht", "no rotation");
-    case AMAX:
-    case ENCODE:
-    case DECODE: return make_number(q, source, m);
-    case NONE:
-    case SOURCES: break;
-    }
-    return false;
+    struct nib_part like = *golden;
+    like.shape[0] *= c->row_step;
+    if (source == CODES_OF_VALUES) return codes_of_values(c, &side->q, out);
+    if (source == ROTATED) return rotated(c, side, &like, out);
+    return nib_render(c->quantizer, &side->q, (enum nib_rendition)source, &like, out);
 }
 
 /* Golden tensors keep row i of every row_step, and often only the first of those. */
-static void select_rows(struct made *m, const struct nib_part *golden, size_t step) {
-    size_t items = 1;
+static void select_rows(struct nib_rendered *m, const struct nib_part *golden, size_t step) {
+    size_t items = 1, rows = m->part.shape[0], row_items = m->part.shape[1], row_bytes = row_items * m->part.bytes;
     for (unsigned i = 0; i < golden->rank; i++) items *= golden->shape[i];
-    size_t row_items = m->row_bytes / m->part.bytes, wanted = row_items > 0 ? items / row_items : 0;
-    if (items != wanted * row_items || (wanted > 0 && (wanted - 1) * step >= m->rows)) return; /* compared as a wrong shape */
-    for (size_t r = 0; r < wanted && step > 1; r++) memmove(m->data + r * m->row_bytes, m->data + r * step * m->row_bytes, m->row_bytes);
+    size_t wanted = row_items > 0 ? items / row_items : 0;
+    if (items != wanted * row_items || (wanted > 0 && (wanted - 1) * step >= rows)) return; /* compared as a wrong shape */
+    for (size_t r = 0; r < wanted && step > 1; r++) memmove(m->data + r * row_bytes, m->data + r * step * row_bytes, row_bytes);
     m->part.rank = golden->rank;
     memcpy(m->part.shape, golden->shape, sizeof m->part.shape);
 }
 
 /* ---- the tensors of a file */
 
-static enum source source_of(const struct row *row, const char *tensor) {
+static int source_of(const struct row *row, const char *tensor) {
     const char *chosen = row_option(row, tensor);
-    for (int i = 0; chosen != NULL && i < SOURCES; i++)
-        if (strcmp(chosen, source_names[i]) == 0) return (enum source)i;
+    for (int i = 0; chosen != NULL && i < NIB_RENDITIONS; i++)
+        if (strcmp(chosen, nib_rendition_names[i]) == 0) return i;
+    for (int i = 0; chosen != NULL && i < UNKNOWN - NIB_RENDITIONS; i++)
+        if (strcmp(chosen, other_names[i]) == 0) return NIB_RENDITIONS + i;
     for (size_t i = 0; chosen == NULL && i < sizeof usual / sizeof *usual; i++)
         if (strcmp(tensor, usual[i].tensor) == 0) return usual[i].source;
-    return SOURCES;
+    return UNKNOWN;
 }
 
 /* Cuts `suffix` off the end; false where it is not there. */
@@ -314,16 +198,16 @@ static bool check_tensor(struct check *c, size_t i, const char *where, struct ta
     const char *suffix = row_option(c->row, "suffix");
     if (suffix != NULL && !cut(name, suffix)) return true; /* of another row */
     int which = cut(name, "_t") || strcmp(name, "amax_col") == 0 ? 1 : 0;
-    enum source source = source_of(c->row, name);
+    int source = source_of(c->row, name);
     if (source == NONE) return true;
-    if (source == SOURCES) return complain(c, entry->name, "no row option says what it is");
+    if (source == UNKNOWN) return complain(c, entry->name, "no row option says what it is");
     struct nib_part golden = {.stage = NIB_STAGE_OTHER, .type = types[entry->storage], .bytes = entry->item_bytes, .rank = entry->rank};
     snprintf(golden.name, sizeof golden.name, "%s", entry->name);
     memcpy(golden.shape, entry->shape, sizeof golden.shape);
     uint64_t bytes;
     struct nib_error error;
     if (nib_file_bytes(c->golden, i, &golden.data, &bytes, &error) != NIB_OK) return complain(c, where, error.text);
-    struct made made;
+    struct nib_rendered made;
     if (!quantize(c, which) || !make_any(c, which, source, &golden, &made)) return complain(c, entry->name, "cannot be made");
     select_rows(&made, &golden, c->row_step);
     struct nib_difference d;
