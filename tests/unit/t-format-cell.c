@@ -74,6 +74,21 @@ static void cells_of_scales_by_hand(void) {
     }
 }
 
+/* Between neighbouring binary32 numbers lies half a step. */
+static void borders_between_two_numbers_are_half_a_step_away(void) {
+    static const float values[] = {1, -1, 0x1.fffffep3f, 0x1p-149f, 3};
+    const struct nib_scale *fp32;
+    struct nib_error error;
+    NIB_OK_OR_FAIL(nib_scale_open("fp32", &fp32, &error), error);
+    for (int i = 0; i < 5; i++) {
+        struct nib_cell c;
+        nib_scale_cell(fp32, NIB_SCALE_NEAREST, values[i], &c);
+        NIB_CHECKF(c.distance_ulp == 0.5 && c.value == values[i] && !c.tie, "%a: %g ulps", (double)values[i],
+                   c.distance_ulp);
+    }
+    nib_scale_close(fp32);
+}
+
 /* From a number whose border is d steps away one reaches another value after d steps (or on it), never before. */
 static void distances_are_steps_to_another_value(void) {
     static const char *const names[] = {"e2m1", "nf4", "int4"};
@@ -110,4 +125,5 @@ static void distances_are_steps_to_another_value(void) {
 
 NIB_TEST_MAIN("cells", {"formats open", formats_open}, {"cells of elements by hand", cells_of_elements_by_hand},
               {"cells of scales by hand", cells_of_scales_by_hand},
+              {"borders between two numbers are half a step away", borders_between_two_numbers_are_half_a_step_away},
               {"distances are steps to another value", distances_are_steps_to_another_value})

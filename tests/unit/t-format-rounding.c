@@ -41,6 +41,9 @@ static const float strange[][16] = {
     {0, 2, 1, 4, -0.f, -2, -1, -4, 3, U, -3, U, U, U, U, U},
     {-2, U, -1, U, -0.f, U, 0, U, 1, U, 3, U, 5, U, U, U},
     {-0x1.fffffep127f, -0x1p-149f, 0, 0x1p-149f, 0x1.8p-148f, 0x1p-126f, 0x1.fffffep127f, U, U, U, U, U, U, U, U, U},
+    /* exponents at which a limb of the exact integers ends */
+    {0x1.8p-85f, 0x1.cp-85f, 0x1.8p-21f, 0x1.cp-21f, 0x1.8p43f, 0x1.cp43f, 0x1.8p107f, 0x1.cp107f, -0x1.8p-21f,
+     -0x1.cp-21f, -0x1.8p-84f, U, U, U, U, U},
     {-0.f, 1, -1, U, U, U, U, U, U, U, U, U, U, U, U, U},
     {0x1.fffffcp127f, 0x1.fffffep127f, -0x1.fffffep127f, 0x1.000002p-126f, 0x1p-126f, 0x1.fffffcp-127f, U, U, U, U, U,
      U, U, U, U, U},
