@@ -127,6 +127,8 @@ static enum nib_status from_bytes(const struct arguments *a, const struct nib_qu
 static enum nib_status print(const struct nib_call *call, const struct nib_quantizer *q, const struct nib_quantized *in,
                              const float *values, struct nib_error *error) {
     if (!call->common.json) {
+        if (call->common.tsv) /* the header: column numbers */
+            for (size_t c = 0; c < in->cols; c++) printf("%s%zu%c", c == 0 ? "#" : "", c, c + 1 < in->cols ? '\t' : '\n');
         for (size_t r = 0; r < in->rows; r++)
             for (size_t c = 0; c < in->cols; c++)
                 printf("%.9g%c", (double)values[r * in->cols + c], c + 1 < in->cols ? (call->common.tsv ? '\t' : ' ') : '\n');

@@ -1,0 +1,92 @@
+/* --json of every command is one JSON object that names its schema; --tsv begins with one header line. */
+#include "cli/command.h"
+#include "nib_test.h"
+
+#include <jansson.h>
+#include <sys/wait.h>
+
+static const struct {
+    const char *command, *rest;
+} calls[] = {
+    {"list", ""},
+    {"list", "elements"},
+    {"show", "e2m1"},
+    {"show", "quantizers/te-nvfp4"},
+    {"round", "--format e2m1 2.5 -0.75 inf nan"},
+    {"round", "--format e4m3 448 1e9"},
+    {"inspect", "'" NIB_DATA_DIR "/bytelm-8m.safetensors'"},
+    {"quantize", "-q te-nvfp4 --values 1,nan,-inf,0.1"},
+    {"quantize", "-q ocp-mxfp4 --values 3,0.625 --explain 0,1"},
+    {"dequantize", "-q te-nvfp4 --shape 1x2 --packed 0x27 --scales 0x7e --tensor-amax 6"},
+    {"compare", "one.json one.json"},
+    {"bias", "--dist gaussian -n 65536 -q e2m1-fp32 --rotate rht16"},
+    {"bias", "--dist gaussian -n 65536 -q e2m1-fp32 --per-level"},
+    {"bench", "quantize --elements 65536 --seconds 0.01"},
+    {"selftest", ""},
+    {"version", ""},
+};
+enum { CALLS = sizeof calls / sizeof *calls };
+
+/* The output of a command line of the built program, which ctest puts into the PATH; NULL where it fails. */
+static char *output_of(const char *line) {
+    FILE *pipe = popen(line, "r");
+    if (pipe == NULL) return NULL;
+    char *text = NULL;
+    size_t room = 0;
+    ssize_t length = getdelim(&text, &room, '\0', pipe);
+    int status = pclose(pipe);
+    NIB_CHECKF(length > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: exit code %d", line, WEXITSTATUS(status));
+    return text;
+}
+
+static void every_object_names_its_schema(void) {
+    CU_ASSERT(system("nibble quantize -q te-nvfp4 --values 1,2 --json > one.json") == 0);
+    for (size_t i = 0; i < CALLS; i++) {
+        char line[512], schema[64];
+        snprintf(line, sizeof line, "nibble %s --json %s", calls[i].command, calls[i].rest);
+        snprintf(schema, sizeof schema, "nibble.%s/1", calls[i].command);
+        char *text = output_of(line);
+        json_error_t error = {0};
+        json_t *root = text == NULL ? NULL : json_loads(text, JSON_REJECT_DUPLICATES, &error);
+        const char *said = json_string_value(json_object_get(root, "schema"));
+        NIB_CHECKF(root != NULL, "%s: %s at line %d", line, error.text, error.line);
+        NIB_CHECKF(said != NULL && strcmp(said, schema) == 0, "%s: schema %s", line, said == NULL ? "missing" : said);
+        json_decref(root);
+        free(text);
+    }
+    remove("one.json");
+}
+
+/* Commands whose result is no table have no --tsv and refuse it. */
+static void every_table_has_one_header(void) {
+    CU_ASSERT(system("nibble quantize -q te-nvfp4 --values 1,2 --json > one.json") == 0);
+    for (size_t i = 0; i < CALLS; i++) {
+        struct nib_command command;
+        struct nib_error error;
+        NIB_OK_OR_FAIL(nib_command_find(calls[i].command, &command, &error), error);
+        char line[512];
+        snprintf(line, sizeof line, "nibble %s --tsv %s", calls[i].command, calls[i].rest);
+        char *text = output_of(line), *next = text;
+        NIB_CHECKF(text != NULL && text[0] == '#', "%s: no header", line);
+        for (size_t headers = 0; next != NULL && *next != '\0'; next = strchr(next, '\n') == NULL ? NULL : strchr(next, '\n') + 1) {
+            headers += *next == '#';
+            NIB_CHECKF(headers == 1, "%s: a second header", line);
+            if (headers > 1) break;
+        }
+        free(text);
+    }
+    remove("one.json");
+}
+
+static void no_command_is_left_out(void) {
+    struct nib_command command;
+    for (size_t c = 0; nib_command_at(c, &command); c++) {
+        bool called = (command.takes & NIB_TAKES_JSON) == 0;
+        for (size_t i = 0; i < CALLS && !called; i++) called = strcmp(calls[i].command, command.name) == 0;
+        NIB_CHECKF(called, "%s has --json, and no test here", command.name);
+    }
+}
+
+NIB_TEST_MAIN("machine-readable results", {"every object names its schema", every_object_names_its_schema},
+              {"every table has one header", every_table_has_one_header},
+              {"no command is left out", no_command_is_left_out})
