@@ -35,12 +35,21 @@ void nib_sums_add(struct nib_sums *into, const struct nib_sums *from) {
 
 static double ratio(double numerator, double denominator) { return denominator == 0 ? NAN : numerator / denominator; }
 
+/* Sign symmetry of the values; nib_element.symmetric is about the order of the codes, which two's
+ * complement does not have. */
+static bool has_sign_symmetry(const struct nib_element *element) {
+    for (unsigned r = 0; r < element->levels; r++)
+        if (element->level_of_rank[r] != -element->level_of_rank[element->levels - 1 - r]) return false;
+    return true;
+}
+
 /* Buckets are magnitudes, except that a grid without sign symmetry has one per level. */
 static double bucket_utilization(const struct nib_element *element, const struct nib_sums *sums, uint64_t levelled) {
     uint64_t bucket[NIB_CODES] = {0};
-    unsigned buckets = element->symmetric ? element->magnitudes : element->levels;
+    bool by_magnitude = has_sign_symmetry(element);
+    unsigned buckets = by_magnitude ? element->magnitudes : element->levels;
     for (unsigned c = 0; c < NIB_CODES; c++) {
-        unsigned place = element->symmetric ? element->magnitude_of_code[c] : element->rank_of_code[c];
+        unsigned place = by_magnitude ? element->magnitude_of_code[c] : element->rank_of_code[c];
         if (place < NIB_CODES) bucket[place] += sums->code_count[c];
     }
     double entropy = 0;

@@ -264,6 +264,20 @@ static void an_asymmetric_grid_uses_all_its_levels(void) {
     nib_element_close(element);
 }
 
+/* INT4 in two's complement is symmetric in value: 3 and -3 share a bucket. */
+static void twos_complement_counts_magnitudes(void) {
+    struct nib_error error;
+    const struct nib_element *element = NULL;
+    NIB_OK_OR_FAIL(nib_element_open("int4", &element, &error), error);
+    struct nib_sums sums = {.count = 4};
+    sums.code_count[3] = 2;       /* 3 */
+    sums.code_count[16 - 3] = 2;  /* -3 */
+    struct nib_bias bias;
+    nib_bias_of(element, &sums, &bias);
+    CU_ASSERT_DOUBLE_EQUAL(bias.b_eff, 0.125, 1e-15); /* one of the eight magnitudes 0..7 */
+    nib_element_close(element);
+}
+
 static void a_wrong_shape_is_refused(void) {
     struct nib_error error = {NIB_OK, 0, "", ""};
     const struct nib_quantizer *quantizer = NULL;
@@ -284,4 +298,5 @@ NIB_TEST_MAIN("sums", {"sums are those of exact arithmetic", sums_are_those_of_e
               {"large tensors are cut and put together", large_tensors_are_cut_and_put_together},
               {"the statistics follow from the sums", the_statistics_follow_from_the_sums},
               {"an asymmetric grid uses all its levels", an_asymmetric_grid_uses_all_its_levels},
+              {"two's complement counts magnitudes", twos_complement_counts_magnitudes},
               {"a wrong shape is refused", a_wrong_shape_is_refused})
