@@ -88,6 +88,47 @@ NIB_API NIB_CHECK enum nib_status nib_dump_open(const char *path, struct nib_dum
 NIB_API void nib_dump_close(struct nib_dump *dump);
 NIB_API const struct nib_part *nib_dump_parts(const struct nib_dump *dump, size_t *count);
 
+/* ---- which quantizer made a dump */
+
+enum { NIB_LAYOUT_TEXT = 120 };
+
+/* A quantizer along one axis, and how it fares. `layout` says what had to be assumed beyond the usual:
+ * "packed-high, scales-blocked"; "" for nothing. */
+struct nib_candidate {
+    const struct nib_quantizer *quantizer;
+    enum nib_axis axis;
+    char layout[NIB_LAYOUT_TEXT];
+    uint64_t compared, differing; /* items of the dump */
+    enum nib_stage first;         /* the earliest stage that differs */
+};
+
+/* Quantizes x with every quantizer along both axes, compares with those parts of the dump that a quantizer
+ * has, each in the layout that fits best, and orders the candidates by how few items differ; among equals
+ * the order of `quantizers` stays. Where the dump holds a tensor amax, that one is used. `out` has room
+ * for 2 * count candidates. NIB_EINVAL when the dump holds nothing that a quantizer makes. */
+NIB_API NIB_CHECK enum nib_status nib_identify(struct nib_view x, const struct nib_part *parts, size_t part_count,
+                                               const struct nib_quantizer *const *quantizers, size_t count, int threads,
+                                               struct nib_candidate *out, struct nib_error *error);
+
+/* ---- an input that separates two quantizers */
+
+struct nib_witness {
+    size_t cols;                 /* one row; the caller frees x with nib_witness_free */
+    float *x;
+    enum nib_stage stage;        /* the earliest stage that differs: block scales, codes or values */
+    size_t at;                   /* index of the scale, code or value that differs */
+    uint32_t bits_a, bits_b;     /* its codes, or binary32 bits, on both sides */
+    uint64_t tries;              /* inputs that were tried before */
+};
+
+/* Searches for one row (of one or two blocks) on which the two differ, and makes it as plain as it can: as
+ * few nonzero elements as possible, with as few mantissa bits. Element formats or scale formats that are
+ * not the same are compared by dequantized values alone. `found` is false when `tries` inputs gave none. */
+NIB_API NIB_CHECK enum nib_status nib_witness_find(const struct nib_quantizer *a, const struct nib_quantizer *b,
+                                                   uint64_t seed, uint64_t tries, bool *found, struct nib_witness *out,
+                                                   struct nib_error *error);
+NIB_API void nib_witness_free(struct nib_witness *witness);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,158 @@
+/* nibble identify: which quantizer made a dump. */
+#include <inttypes.h>
+#include <nibble/compare.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "cli/input.h"
+#include "cli/output.h"
+#include "format/registry.h"
+
+struct arguments {
+    const char *input;
+    struct nib_texts quantizers;
+    int64_t most;
+};
+static const struct arguments defaults = {.most = 5};
+static const struct nib_option options[] = {
+    NIB_OPT_TEXT(struct arguments, input, "input", 'i', "FILE[:tensor]", "what was quantized; by default tensor x of the dump"),
+    NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER", "try these alone; by default all built-in ones"),
+    NIB_OPT_INTEGER(struct arguments, most, "most", 'n', "N", 1, 1000, "how many that come near to list, 5 by default"),
+    NIB_OPT_END};
+
+enum { QUANTIZER, AXIS, LAYOUT, COMPARED, DIFFERING, SHARE, FIRST, VERIFIED, COLUMNS };
+static const struct nib_column columns[COLUMNS] = {
+    [QUANTIZER] = {"quantizer", "quantizer", "", "name of the quantizer", NIB_COLUMN_TEXT, 0},
+    [AXIS] = {"axis", "axis", "", "direction of the blocks", NIB_COLUMN_TEXT, 0},
+    [LAYOUT] = {"layout", "layout", "", "what is not written the usual way", NIB_COLUMN_TEXT, 0},
+    [COMPARED] = {"compared", "compared", "1", "items of the dump that it makes", NIB_COLUMN_INTEGER, 0},
+    [DIFFERING] = {"differing", "differing", "1", "items that differ", NIB_COLUMN_INTEGER, 0},
+    [SHARE] = {"share", "share", "1", "their share", NIB_COLUMN_REAL, -3},
+    [FIRST] = {"first", "first in", "", "the earliest stage that differs", NIB_COLUMN_TEXT, 0},
+    [VERIFIED] = {"verified", "verified", "", "yes where outputs of the real implementation are reproduced", NIB_COLUMN_TEXT, 0},
+};
+
+struct identification {
+    struct nib_dump *dump;
+    const struct nib_part *parts;
+    size_t part_count;
+    struct nib_input input;
+    const struct nib_quantizer **quantizers;
+    size_t count;
+    struct nib_candidate *candidates;
+};
+
+/* The input is on the command line, or in the dump. */
+static enum nib_status open_input(const struct nib_call *call, struct identification *it, struct nib_error *error) {
+    const struct arguments *a = call->options;
+    char place[1100];
+    bool inside = false;
+    for (size_t i = 0; i < it->part_count; i++) inside = inside || strcmp(it->parts[i].name, "x") == 0;
+    if (a->input == NULL && !inside)
+        return nib_fail_at(error, NIB_EINVAL, call->values[0], 0, "no tensor x; --input says what was quantized");
+    snprintf(place, sizeof place, "%s:x", call->values[0]);
+    static const struct nib_texts none;
+    return nib_input_open(a->input != NULL ? a->input : place, &none, NULL, false, &it->input, error);
+}
+
+static enum nib_status open_quantizers(const struct nib_call *call, struct identification *it, struct nib_error *error) {
+    const struct arguments *a = call->options;
+    size_t count = a->quantizers.count;
+    while (a->quantizers.count == 0 && nib_registry_name("quantizers", count) != NULL) count++;
+    it->quantizers = nib_alloc(count, sizeof *it->quantizers, "quantizers", error);
+    it->candidates = nib_alloc(2 * count, sizeof *it->candidates, "candidates", error);
+    if (it->quantizers == NULL || it->candidates == NULL) return NIB_ENOMEM;
+    enum nib_status status = NIB_OK;
+    for (; it->count < count && status == NIB_OK; it->count += status == NIB_OK) {
+        const char *name = a->quantizers.count > 0 ? a->quantizers.item[it->count] : nib_registry_name("quantizers", it->count);
+        status = nib_quantizer_open(name, &it->quantizers[it->count], error);
+    }
+    return status;
+}
+
+static void set_row(struct nib_table *table, size_t row, const struct nib_candidate *c) {
+    struct nib_quantizer_info info;
+    nib_quantizer_describe(c->quantizer, &info);
+    nib_table_set_text(table, row, QUANTIZER, info.name);
+    nib_table_set_text(table, row, AXIS, c->axis == NIB_ALONG_COLS ? "cols" : "rows");
+    nib_table_set_text(table, row, LAYOUT, c->layout);
+    nib_table_set_integer(table, row, COMPARED, (int64_t)c->compared);
+    nib_table_set_integer(table, row, DIFFERING, (int64_t)c->differing);
+    nib_table_set_real(table, row, SHARE, c->compared > 0 ? (double)c->differing / (double)c->compared : 0);
+    nib_table_set_text(table, row, FIRST, c->differing > 0 ? nib_stage_name(c->first) : "");
+    nib_table_set_text(table, row, VERIFIED, info.verified ? "yes" : "no");
+}
+
+static enum nib_status print(const struct nib_call *call, const struct identification *it, size_t exact, struct nib_error *error) {
+    const struct arguments *a = call->options;
+    struct nib_table *table;
+    enum nib_status status = nib_table_new("identify", columns, COLUMNS, &table, error);
+    if (status != NIB_OK) return status;
+    size_t shown = exact > 0 ? exact : (size_t)a->most;
+    if (shown > 2 * it->count) shown = 2 * it->count;
+    for (size_t i = 0; i < shown && status == NIB_OK; i++) {
+        size_t row = nib_table_row(table);
+        if (row == SIZE_MAX)
+            status = nib_fail(error, NIB_ENOMEM, "out of memory");
+        else
+            set_row(table, row, &it->candidates[i]);
+    }
+    char headline[120];
+    if (exact > 0)
+        snprintf(headline, sizeof headline, "exact: %zu of %zu quantizers and axes give every byte", exact, 2 * it->count);
+    else
+        snprintf(headline, sizeof headline, "no exact match among %zu quantizers along both axes; the nearest", it->count);
+    if (status == NIB_OK) status = nib_output_table(call, table, &(struct nib_layout){.headline = headline}, error);
+    nib_table_free(table);
+    return status;
+}
+
+static enum nib_status run(struct nib_call *call, struct nib_error *error) {
+    struct identification it = {.dump = NULL};
+    enum nib_status status = nib_dump_open(call->values[0], &it.dump, error);
+    if (status == NIB_OK) {
+        it.parts = nib_dump_parts(it.dump, &it.part_count);
+        status = open_input(call, &it, error);
+    }
+    if (status == NIB_OK) status = open_quantizers(call, &it, error);
+    if (status == NIB_OK)
+        status = nib_identify(it.input.view, it.parts, it.part_count, it.quantizers, it.count, (int)call->common.threads,
+                              it.candidates, error);
+    size_t exact = 0;
+    while (status == NIB_OK && exact < 2 * it.count && it.candidates[exact].differing == 0) exact++;
+    if (status == NIB_OK) status = print(call, &it, exact, error);
+    if (status == NIB_OK && exact == 0) call->check_failed = true;
+    for (size_t i = 0; i < it.count; i++) nib_quantizer_close(it.quantizers[i]);
+    free(it.quantizers);
+    free(it.candidates);
+    nib_input_close(&it.input);
+    nib_dump_close(it.dump);
+    return status;
+}
+
+static const struct nib_example examples[] = {
+    {"nibble identify dump.safetensors", "a dump that holds its input as tensor x"},
+    {"nibble identify dump.npz --input weights.safetensors:layer.0", "the input from elsewhere"},
+    {NULL, NULL},
+};
+
+NIB_COMMAND(identify) = {
+    .values = "DUMP",
+    .least = 1,
+    .most = 1,
+    .description =
+        "Tries every built-in quantizer along both axes on the input of a dump and says which give its bytes. What is looked at "
+        "are codes, packed bytes, scales, tensor scales and dequantized values, under their usual names, each in the layout that "
+        "fits best: the first element in the low or the high nibble, scales in rows or in the 128x4 layout of tensor cores, whole "
+        "blocks of FBGEMM or ggml. A tensor amax in the dump is taken over, since callers often hand it in.\n"
+        "The exit code is 0 where one fits exactly; otherwise it is 1, and the nearest are listed.",
+    .options = options,
+    .defaults = &defaults,
+    .size = sizeof(struct arguments),
+    .takes = NIB_TAKES_JSON | NIB_TAKES_THREADS | NIB_TAKES_QUIET,
+    .examples = examples,
+    .run = run,
+};
