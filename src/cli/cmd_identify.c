@@ -20,7 +20,7 @@ static const struct arguments defaults = {.most = 5};
 static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, input, "input", 'i', "FILE[:tensor]", "what was quantized; by default tensor x of the dump"),
     NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER", "try these alone; by default all built-in ones"),
-    NIB_OPT_INTEGER(struct arguments, most, "most", 'n', "N", 1, 1000, "how many that come near to list, 5 by default"),
+    NIB_OPT_INTEGER(struct arguments, most, "most", 'n', "N", 1, 1000, "how many that come near to list"),
     NIB_OPT_END};
 
 enum { QUANTIZER, AXIS, LAYOUT, COMPARED, DIFFERING, SHARE, FIRST, VERIFIED, COLUMNS };

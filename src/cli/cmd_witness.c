@@ -15,9 +15,9 @@ struct arguments {
 };
 static const struct arguments defaults = {.tries = 20000};
 static const struct nib_option options[] = {
-    NIB_OPT_TEXTS(struct arguments, settings_a, "set-a", 0, "AXIS=VALUE", "change an axis of the first; may be repeated"),
-    NIB_OPT_TEXTS(struct arguments, settings_b, "set-b", 0, "AXIS=VALUE", "change an axis of the second; may be repeated"),
-    NIB_OPT_INTEGER(struct arguments, tries, "tries", 0, "N", 1, 100000000, "give up after so many inputs, 20000 by default"),
+    NIB_OPT_TEXTS(struct arguments, settings_a, "set-a", 0, "AXIS=VALUE", "change an axis of the first"),
+    NIB_OPT_TEXTS(struct arguments, settings_b, "set-b", 0, "AXIS=VALUE", "change an axis of the second"),
+    NIB_OPT_INTEGER(struct arguments, tries, "tries", 0, "N", 1, 100000000, "give up after so many inputs"),
     NIB_OPT_END};
 
 static enum nib_status print_json(const struct nib_call *call, const struct nib_quantizer_info info[2], bool found,
@@ -113,7 +113,7 @@ NIB_COMMAND(witness) = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),
-    .takes = NIB_TAKES_JSON | NIB_TAKES_SEED,
+    .takes = NIB_TAKES_JSON_ONLY | NIB_TAKES_SEED,
     .examples = examples,
     .run = run,
 };

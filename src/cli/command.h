@@ -21,7 +21,8 @@ enum nib_takes {
     NIB_TAKES_OUTPUT = 2,
     NIB_TAKES_THREADS = 4,
     NIB_TAKES_SEED = 8,
-    NIB_TAKES_QUIET = 16
+    NIB_TAKES_QUIET = 16,
+    NIB_TAKES_JSON_ONLY = 32 /* --json, for a result that is no table */
 };
 
 /* One call of a command. */

@@ -14,10 +14,10 @@
 static const char *const colors[] = {"auto", "always", "never", NULL};
 
 static const struct {
-    unsigned needs; /* enum nib_takes, 0: every command */
+    unsigned needs; /* any of these of enum nib_takes; 0: every command */
     struct nib_option option;
 } common[] = {
-    {NIB_TAKES_JSON, NIB_OPT_FLAG(struct nib_common, json, "json", 0, "print JSON")},
+    {NIB_TAKES_JSON | NIB_TAKES_JSON_ONLY, NIB_OPT_FLAG(struct nib_common, json, "json", 0, "print JSON")},
     {NIB_TAKES_JSON, NIB_OPT_FLAG(struct nib_common, tsv, "tsv", 0, "print tab-separated values")},
     {NIB_TAKES_OUTPUT, NIB_OPT_TEXT(struct nib_common, output, "output", 'o', "FILE", "write the result to FILE")},
     {NIB_TAKES_THREADS, NIB_OPT_INTEGER(struct nib_common, threads, "threads", 't', "N", 0, 4096,
@@ -31,7 +31,7 @@ static const struct {
 
 const struct nib_option *nib_options_common(const struct nib_command *command, size_t i) {
     for (size_t k = 0; k < sizeof common / sizeof *common; k++) {
-        if ((common[k].needs & command->takes) != common[k].needs) continue;
+        if (common[k].needs != 0 && (common[k].needs & command->takes) == 0) continue;
         if (i-- == 0) return &common[k].option;
     }
     return NULL;
