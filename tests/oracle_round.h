@@ -78,7 +78,7 @@ static bool oracle_tie_up(const struct oracle_grid *g, enum oracle_mode mode, in
     return oracle_place(g, lo + 1, true) % 2 == 0;
 }
 
-static int oracle_round(const struct oracle_grid *g, enum oracle_mode mode, float x) {
+static inline int oracle_round(const struct oracle_grid *g, enum oracle_mode mode, float x) {
     mpq_t value, fraction, width;
     bool minus = signbit(x);
     int chosen = -1;

@@ -42,6 +42,11 @@ struct nib_quantize_options {
     float tensor_amax;
     bool has_tensor_scale;       /* use tensor_scale_encode as given (and its decode value) */
     float tensor_scale_encode, tensor_scale_decode;
+    /* Stochastic rounding: Philox4x32-10 with key = seed and counter = (index / 16, stream), index being the
+     * row-major position of the element; or random_bits, one little-endian integer per element in that order. */
+    uint64_t seed, stream;
+    const uint8_t *random_bits;  /* NULL: Philox */
+    size_t random_bytes;         /* rows * cols * (1, 2 or 4), as the sr_bits axis says */
     int threads;                 /* 0: OMP_NUM_THREADS or all; the bytes do not depend on it */
     const char *isa;             /* NULL: NIBBLE_ISA or the best one; "generic", "avx2", "avx512", "ref" */
 };

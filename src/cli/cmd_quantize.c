@@ -13,10 +13,11 @@
 #include "io/json_out.h"
 
 struct arguments {
-    const char *quantizer, *rotation, *shape, *explain, *isa;
+    const char *quantizer, *rotation, *shape, *explain, *isa, *random_bits;
     struct nib_texts settings, values;
     int axis;
     float tensor_amax, encode, decode;
+    int64_t stream;
     bool cast;
 };
 
@@ -33,6 +34,8 @@ static const struct nib_option options[] = {
     NIB_OPT_FLOAT(struct arguments, tensor_amax, "tensor-amax", 0, "G", 0, INFINITY, "use this tensor amax instead of computing it"),
     NIB_OPT_FLOAT(struct arguments, encode, "tensor-scale-encode", 0, "S", 0, INFINITY, "use this tensor encode scale (2688/amax)"),
     NIB_OPT_FLOAT(struct arguments, decode, "tensor-scale-decode", 0, "D", 0, INFINITY, "use this tensor decode scale (amax/2688)"),
+    NIB_OPT_INTEGER(struct arguments, stream, "stream", 0, "N", 0, INT64_MAX, "stream of the random numbers, beside --seed"),
+    NIB_OPT_TEXT(struct arguments, random_bits, "rbits", 0, "BYTES", "random integers of stochastic rounding: FILE[:tensor], or hexadecimal digits after 0x"),
     NIB_OPT_TEXT(struct arguments, explain, "explain", 'e', "ROW,COL", "trace one element through every intermediate value"),
     NIB_OPT_TEXT(struct arguments, isa, "isa", 0, "ISA", "generic, avx2, avx512 or ref; by default the best (also NIBBLE_ISA)"),
     NIB_OPT_FLAG(struct arguments, cast, "cast-f64", 0, "accept binary64 input, rounded to binary32"),
@@ -49,7 +52,8 @@ static const struct nib_example examples[] = {
 static enum nib_status quantize_options(const struct nib_call *call, struct nib_quantize_options *out,
                                         struct nib_error *error) {
     const struct arguments *a = call->options;
-    *out = (struct nib_quantize_options){.axis = (enum nib_axis)a->axis, .threads = (int)call->common.threads, .isa = a->isa};
+    *out = (struct nib_quantize_options){.axis = (enum nib_axis)a->axis, .threads = (int)call->common.threads, .isa = a->isa,
+        .seed = (uint64_t)call->common.seed, .stream = (uint64_t)a->stream};
     if (!isnan(a->encode) && !isnan(a->decode))
         return nib_fail(error, NIB_EINVAL, "--tensor-scale-encode and --tensor-scale-decode are both given; expected one");
     out->has_tensor_amax = !isnan(a->tensor_amax);
@@ -156,7 +160,12 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct nib_input input = {0};
     struct nib_quantize_options how;
     float *rotated = NULL;
+    uint8_t *random_bits = NULL;
     enum nib_status status = quantize_options(call, &how, error);
+    if (status == NIB_OK && a->random_bits != NULL) {
+        status = nib_input_bytes(a->random_bits, "rbits", &random_bits, &how.random_bytes, error);
+        how.random_bits = random_bits;
+    }
     if (status == NIB_OK) status = nib_input_quantizer(a->quantizer, &a->settings, &q, error);
     if (status == NIB_OK)
         status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast, &input, error);
@@ -165,6 +174,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     if (status == NIB_OK)
         status = a->explain != NULL ? explain(call, q, view, &how, error) : quantize(call, q, &input, view, &how, error);
     free(rotated);
+    free(random_bits);
     nib_input_close(&input);
     nib_quantizer_close(q);
     return status;
@@ -182,7 +192,7 @@ NIB_COMMAND(quantize) = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),
-    .takes = NIB_TAKES_JSON | NIB_TAKES_OUTPUT | NIB_TAKES_THREADS | NIB_TAKES_QUIET,
+    .takes = NIB_TAKES_JSON | NIB_TAKES_OUTPUT | NIB_TAKES_THREADS | NIB_TAKES_SEED | NIB_TAKES_QUIET,
     .examples = examples,
     .run = run,
 };

@@ -125,3 +125,41 @@ enum nib_status nib_input_quantizer(const char *name, const struct nib_texts *se
     nib_quantizer_close(base);
     return status;
 }
+
+static enum nib_status bytes_of_digits(const char *digits, const char *option, uint8_t **out, size_t *count,
+                                       struct nib_error *error) {
+    static const char hexadecimal[] = "0123456789abcdef";
+    size_t length = strlen(digits);
+    if (length == 0 || length % 2 != 0 || strspn(digits, "0123456789abcdefABCDEF") != length)
+        return nib_fail(error, NIB_EINVAL, "--%s: expected pairs of hexadecimal digits after 0x", option);
+    uint8_t *bytes = nib_alloc(length / 2, 1, "bytes", error);
+    if (bytes == NULL) return NIB_ENOMEM;
+    for (size_t i = 0; i < length; i++)
+        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (strchr(hexadecimal, digits[i] | 0x20) - hexadecimal));
+    *out = bytes;
+    *count = length / 2;
+    return NIB_OK;
+}
+
+enum nib_status nib_input_bytes(const char *text, const char *option, uint8_t **out, size_t *count,
+                                struct nib_error *error) {
+    if (strncmp(text, "0x", 2) == 0) return bytes_of_digits(text + 2, option, out, count, error);
+    struct nib_file *file;
+    size_t *indices, found;
+    enum nib_status status = nib_locator_open(text, true, &file, &indices, &found, error);
+    if (status != NIB_OK) return status;
+    const void *data;
+    uint64_t bytes;
+    status = nib_file_bytes(file, indices[0], &data, &bytes, error);
+    if (status == NIB_OK) {
+        *out = nib_alloc_raw((size_t)bytes, 1, "bytes", error);
+        status = *out == NULL ? NIB_ENOMEM : NIB_OK;
+    }
+    if (status == NIB_OK) {
+        memcpy(*out, data, (size_t)bytes);
+        *count = (size_t)bytes;
+    }
+    free(indices);
+    nib_file_close(file);
+    return status;
+}

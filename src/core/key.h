@@ -34,4 +34,13 @@ static inline uint32_t nib_bits_of_key(int32_t key) {
     return (uint32_t)nib_key_of_bits((uint32_t)key);
 }
 
+/* A word whose bytes lie in memory lowest first. */
+static inline uint32_t nib_little_endian(uint32_t x) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return x;
+#else
+    return __builtin_bswap32(x);
+#endif
+}
+
 #endif

@@ -33,12 +33,15 @@ const struct nib_axis_info nib_axis_table[] = {
 };
 const size_t nib_axis_count = COUNT(nib_axis_table);
 
+bool nib_axes_stochastic(const struct nib_axes *axes) { return axes->rounding == NIB_ROUNDING_SR; }
+
 bool nib_axis_applies(enum nib_applies applies, const struct nib_block *block) {
     switch (applies) {
     case NIB_APPLIES_TENSOR: return block->has_tensor_scale;
     case NIB_APPLIES_NO_TENSOR: return !block->has_tensor_scale;
     case NIB_APPLIES_E8M0: return block->scale->kind == NIB_SCALE_E8M0;
     case NIB_APPLIES_NOT_E8M0: return block->scale->kind != NIB_SCALE_E8M0;
+    case NIB_APPLIES_SR:
     case NIB_APPLIES_ANY: break;
     }
     return true;
@@ -50,6 +53,7 @@ const char *nib_applies_text(enum nib_applies applies) {
     case NIB_APPLIES_NO_TENSOR: return "a block format without a tensor scale";
     case NIB_APPLIES_E8M0: return "an E8M0 block scale";
     case NIB_APPLIES_NOT_E8M0: return "a block scale other than E8M0";
+    case NIB_APPLIES_SR: return "stochastic rounding, set before it";
     case NIB_APPLIES_ANY: break;
     }
     return "any block format";
@@ -94,6 +98,7 @@ void nib_axes_copy(struct nib_axes *to, const struct nib_axes *from, size_t inde
 bool nib_axes_hold(const struct nib_axes *axes, size_t index, const struct nib_block *block) {
     const struct nib_axis_info *axis = &nib_axis_table[index];
     if (!nib_axis_applies(axis->applies, block)) return false;
+    if (axis->applies == NIB_APPLIES_SR && !nib_axes_stochastic(axes)) return false;
     if (axis->is_number) return true;
     int choice = *(const int *)(const void *)((const char *)axes + axis->offset);
     return nib_axis_applies(axis->choices[choice].applies, block);
@@ -139,6 +144,9 @@ enum nib_status nib_axes_set(struct nib_axes *axes, const struct nib_block *bloc
     if (!nib_axis_applies(axis->applies, block))
         return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to block format %s: it needs %s",
                            axis->name, block->name, nib_applies_text(axis->applies));
+    if (axis->applies == NIB_APPLIES_SR && !nib_axes_stochastic(axes))
+        return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to rounding %s: it needs %s", axis->name,
+                           nib_axis_table[nib_axis_find("rounding")].choices[axes->rounding].name, nib_applies_text(axis->applies));
     if (axis->is_number) return set_number(axes, axis, value, file, line, error);
     for (size_t c = 0; c < axis->count; c++)
         if (strcmp(axis->choices[c].name, value) == 0) {

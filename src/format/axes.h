@@ -30,7 +30,7 @@ struct nib_axes {
 #undef NIB_NUMBER
 };
 
-enum nib_applies { NIB_APPLIES_ANY, NIB_APPLIES_TENSOR, NIB_APPLIES_NO_TENSOR, NIB_APPLIES_E8M0, NIB_APPLIES_NOT_E8M0 };
+enum nib_applies { NIB_APPLIES_ANY, NIB_APPLIES_TENSOR, NIB_APPLIES_NO_TENSOR, NIB_APPLIES_E8M0, NIB_APPLIES_NOT_E8M0, NIB_APPLIES_SR };
 
 struct nib_axis_choice {
     const char *name, *what;
@@ -49,7 +49,9 @@ struct nib_axis_info {
 extern const struct nib_axis_info nib_axis_table[];
 extern const size_t nib_axis_count;
 
-/* Whether a condition holds for a block format, and in words ("the block format has a tensor scale"). */
+/* Whether the rounding axis asks for random bits. */
+bool nib_axes_stochastic(const struct nib_axes *axes);
+/* Whether a condition holds for a block format (SR may hold for any), and in words ("the block format has a tensor scale"). */
 bool nib_axis_applies(enum nib_applies applies, const struct nib_block *block);
 const char *nib_applies_text(enum nib_applies applies);
 

@@ -23,7 +23,7 @@ void nib_quantizer_close(const struct nib_quantizer *quantizer) {
 
 /* The rounding rule and the codes of special values follow from the element and the axes. */
 static void finish(struct nib_quantizer *q) {
-    static const enum nib_rounding modes[] = {NIB_RNE, NIB_RNA, NIB_RNZ, NIB_RTZ};
+    static const enum nib_rounding modes[] = {NIB_RNE, NIB_RNA, NIB_RNZ, NIB_RTZ, NIB_RTZ};
     const struct nib_element *element = q->block->element;
     nib_rule_compile(element, modes[q->axes.rounding], &q->rule);
     q->code_of_min = element->code_of_rank[0];

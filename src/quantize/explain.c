@@ -15,7 +15,14 @@ static void explain_block(const struct nib_quantizer *q, const struct nib_walk *
     for (size_t r = 0; r < w->block_rows; r++)
         for (size_t j = 0; j < w->block_size; j++)
             scratch->block_x[r * w->block_size + j] = scratch->x[(band + r) * w->tile_inner + column + j];
-    struct nib_ref_block block = {.x = scratch->block_x, .count = (size_t)w->block_rows * w->block_size,
+    if (w->random.bytes > 0) {
+        nib_tile_random(w, isa->philox, first_line, start, scratch->random);
+        for (size_t r = 0; r < w->block_rows; r++)
+            for (size_t j = 0; j < w->block_size; j++)
+                scratch->block_random[r * w->block_size + j] =
+                    nib_sr_word(scratch->random, (band + r) * w->tile_inner + column + j, w->random.bytes);
+    }
+    struct nib_ref_block block = {.x = scratch->block_x, .random = scratch->block_random, .count = (size_t)w->block_rows * w->block_size,
         .codes = scratch->block_codes, .trace = trace,
         .traced = (line - first_line - band) * w->block_size + (at - start - column)};
     nib_trace_tensor(trace, q, t);
@@ -38,6 +45,8 @@ enum nib_status nib_quantize_explain(const struct nib_quantizer *q, struct nib_v
     if (status != NIB_OK) return status;
     struct nib_walk walk;
     nib_walk_make(q, x, options->axis, &walk);
+    status = nib_walk_random(q, options, &walk, error);
+    if (status != NIB_OK) return status;
     struct nib_scratch *scratch = nib_scratch_new(&walk, error);
     if (scratch == NULL) return NIB_ENOMEM;
     struct nib_fpenv saved = nib_fpenv_enter();

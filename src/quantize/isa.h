@@ -4,6 +4,7 @@
 #ifndef NIB_QUANTIZE_ISA_H
 #define NIB_QUANTIZE_ISA_H
 
+#include "quantize/sr.h"
 #include "quantize/tensor_scale.h"
 
 enum { NIB_TILE = 64 };
@@ -26,6 +27,10 @@ struct nib_consts {
     int32_t threshold[NIB_THRESHOLDS];
     uint64_t codes;
     float level[NIB_CODES];
+    /* stochastic rounding */
+    struct nib_sr_grid sr;
+    bool translated;             /* counts are not codes */
+    uint32_t keep_minus_zero, keep_small_minus; /* 1 where the signed_zero axis lets a sign stand */
 };
 
 /* in and out hold NIB_TILE numbers. */
@@ -36,6 +41,10 @@ typedef void nib_codec_stage(const struct nib_consts *k, const float *restrict v
 /* x: `blocks` blocks of `size` elements, one factor per block -> a code per element. */
 typedef void nib_element_stage(const struct nib_consts *k, const float *restrict x, const float *restrict factor,
                                size_t blocks, unsigned size, uint8_t *restrict codes);
+
+/* The same with random bytes, as many per element as the choice of sr_bits says. */
+typedef void nib_stochastic_stage(const struct nib_consts *k, const float *restrict x, const float *restrict factor,
+                                  const uint8_t *restrict random, size_t blocks, unsigned size, uint8_t *restrict codes);
 
 enum nib_operation { NIB_MULTIPLY, NIB_DIVIDE, NIB_OPERATIONS };
 /* KEEP, NEGATIVE, DROP: the signed_zero axis on a symmetric grid; GRID: any grid, sign kept. */
@@ -57,6 +66,8 @@ struct nib_isa {
                    size_t blocks);
     nib_scale_stage *factor[NIB_AXIS_element_scale_COUNT];
     nib_element_stage *encode[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_ENCODINGS];
+    nib_philox_stage *philox;
+    nib_stochastic_stage *stochastic[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_AXIS_sr_bits_COUNT];
     void (*pack)(const uint8_t *restrict codes, size_t count, uint8_t *restrict packed); /* count even */
     nib_scale_stage *dequantize[NIB_AXIS_dequantize_COUNT];
     /* level * factor (* second) */

@@ -87,7 +87,8 @@ enum nib_status nib_quantize(const struct nib_quantizer *q, struct nib_view x, c
         struct nib_walk walk;
         nib_stages_make(q, &scale, isa, reference, &stages);
         nib_walk_make(q, x, options->axis, &walk);
-        status = run(&stages, &walk, nib_threads(options->threads), out, &specials, error);
+        status = nib_walk_random(q, options, &walk, error);
+        if (status == NIB_OK) status = run(&stages, &walk, nib_threads(options->threads), out, &specials, error);
     }
     nib_fpenv_leave(saved);
     if (status != NIB_OK) return status;

@@ -5,6 +5,7 @@
 #include "core/convert.h"
 #include "core/round.h"
 #include "quantize/choice.h"
+#include "quantize/sr.h"
 
 float nib_ref_amax(const struct nib_quantizer *q, const float *x, size_t count) {
     float amax = 0;
@@ -77,7 +78,7 @@ static float scaled_element(const struct nib_quantizer *q, const struct nib_tens
     return NAN;
 }
 
-static uint8_t element_code(const struct nib_quantizer *q, float y) {
+static uint8_t element_code(const struct nib_quantizer *q, float y, uint32_t random) {
     const struct nib_axes *axes = &q->axes;
     if (isnan(y)) {
         switch ((enum nib_axis_element_nan)axes->element_nan) {
@@ -88,7 +89,8 @@ static uint8_t element_code(const struct nib_quantizer *q, float y) {
         }
         return q->code_of_zero;
     }
-    uint8_t code = (uint8_t)nib_round_code(&q->rule, nib_bits_of_float(y));
+    uint8_t code = nib_axes_stochastic(axes) ? nib_sr_code(q->block->element, y, 8u << axes->sr_bits, random)
+                                             : (uint8_t)nib_round_code(&q->rule, nib_bits_of_float(y));
     bool zero = q->block->element->level[code] == 0;
     if (zero && (axes->signed_zero == NIB_SIGNED_ZERO_DROP || (axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE && y == 0)))
         code = q->code_of_zero;
@@ -121,7 +123,7 @@ static double tie_distance(const struct nib_quantizer *q, float y) {
     double best = INFINITY, step = ldexp(1, (y == 0 || !isfinite(y) || fabsf(y) < FLT_MIN ? -126 : ilogbf(y)) - 23);
     for (unsigned r = 1; r < element->levels; r++) {
         double low = (double)element->level_of_rank[r - 1], high = (double)element->level_of_rank[r];
-        double border = q->axes.rounding != NIB_ROUNDING_RTZ ? (low + high) / 2 : y > 0 ? high : low;
+        double border = q->axes.rounding < NIB_ROUNDING_RTZ ? (low + high) / 2 : y > 0 ? high : low;
         if (low < high) best = fmin(best, fabs((double)y - border) / step);
     }
     return isnan(y) ? NAN : best;
@@ -141,10 +143,12 @@ void nib_ref_quantize(const struct nib_quantizer *q, const struct nib_tensor_sca
         float y = scaled_element(q, t, s, block->x[i]);
         if (q->axes.element_precision == NIB_ELEMENT_BF16)
             y = nib_float_of_bits(nib_bits_of_bf16(nib_bf16_of_bits(nib_bits_of_float(y))));
-        block->codes[i] = element_code(q, y);
+        block->codes[i] = element_code(q, y, nib_axes_stochastic(&q->axes) ? block->random[i] : 0);
         if (trace == NULL || i != block->traced) continue;
         nib_trace_number(trace, "element", "x", block->x[i]);
         nib_trace_number(trace, "scaled element", NIB_CHOICE_NAME(q, element_scale), y);
+        if (nib_axes_stochastic(&q->axes))
+            nib_trace_code(trace, "random integer", "r", block->random[i], (float)block->random[i]);
         nib_trace_code(trace, "code", NIB_CHOICE_NAME(q, rounding), block->codes[i],
                        q->block->element->level[block->codes[i]]);
         trace->tie_distance_ulp = tie_distance(q, y);

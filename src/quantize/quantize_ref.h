@@ -8,6 +8,7 @@
 struct nib_ref_block {
     const float *x;
     size_t count;
+    const uint32_t *random;  /* random integers, where rounding is stochastic */
     uint8_t *codes;          /* out */
     uint32_t scale;          /* out: the code of the block scale */
     struct nib_trace *trace; /* NULL, or where to record every step of element `traced` */

@@ -1,6 +1,7 @@
 #include "quantize/stages.h"
 
 #include <string.h>
+#include "base/error.h"
 
 enum nib_operation nib_element_operation(int element_scale) {
     switch ((enum nib_axis_element_scale)element_scale) {
@@ -36,11 +37,22 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     memcpy(k->threshold, q->rule.threshold, sizeof k->threshold);
     k->codes = q->rule.codes;
     memcpy(k->level, element->level, sizeof k->level);
+    if (!nib_axes_stochastic(&q->axes)) return;
+    nib_sr_grid_make(element, &k->sr);
+    for (uint8_t i = 0; i < 16; i++) k->translated |= k->sr.code[i] != i;
+    k->keep_minus_zero = q->axes.signed_zero != NIB_SIGNED_ZERO_NEGATIVE;
+    k->keep_small_minus = q->axes.signed_zero != NIB_SIGNED_ZERO_DROP;
+}
+
+static nib_stochastic_stage *stochastic_of(const struct nib_quantizer *q, const struct nib_stages *stages) {
+    bool known = q->axes.rounding == NIB_ROUNDING_SR && stages->k.sr.regular && q->axes.signed_zero <= NIB_SIGNED_ZERO_DROP;
+    return known ? stages->isa->stochastic[stages->operation][q->axes.element_precision][q->axes.sr_bits] : NULL;
 }
 
 /* The encoding that the element stage implements, or NIB_ENCODINGS where only the reference does. */
 static enum nib_encoding encoding_of(const struct nib_quantizer *q) {
     static const enum nib_encoding by_axis[] = {NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE, NIB_ENCODE_DROP};
+    if (nib_axes_stochastic(&q->axes)) return NIB_ENCODINGS;
     if (q->rule.symmetric) return by_axis[q->axes.signed_zero];
     bool sign_free = !q->block->element->has_negative_zero || q->axes.signed_zero == NIB_SIGNED_ZERO_KEEP;
     return sign_free ? NIB_ENCODE_GRID : NIB_ENCODINGS;
@@ -73,9 +85,10 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     out->operation = nib_element_operation(axes->element_scale);
     enum nib_encoding encoding = encoding_of(q);
     out->encode = encoding == NIB_ENCODINGS ? NULL : isa->encode[out->operation][axes->element_precision][encoding];
+    out->stochastic = stochastic_of(q, out);
     out->dequantize = isa->dequantize[axes->dequantize];
     if (axes->dequantize == NIB_DEQUANTIZE_QS_X_D) out->second = t->decode;
-    bool complete = out->block_scale && out->codec && out->factor && out->encode && out->dequantize;
+    bool complete = out->block_scale && out->codec && out->factor && (out->encode || out->stochastic) && out->dequantize;
     bool finite = isfinite(t->amax) && isfinite(t->encode) && isfinite(t->decode);
     out->reference = reference || !complete || !finite;
 }
@@ -106,4 +119,13 @@ void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_ax
     w.tiles_across = ceil_div(w.outer, w.tile_rows);
     w.tiles_along = ceil_div(w.inner, w.tile_inner);
     *out = w;
+}
+
+enum nib_status nib_walk_random(const struct nib_quantizer *q, const struct nib_quantize_options *options,
+                                struct nib_walk *walk, struct nib_error *error) {
+    static const unsigned bytes[] = {1, 2, 4};
+    if (nib_axes_stochastic(&q->axes))
+        return nib_sr_source_make(bytes[q->axes.sr_bits], walk->x, options, &walk->random, error);
+    if (options->random_bits == NULL) return NIB_OK;
+    return nib_fail(error, NIB_EINVAL, "random bits are given, but quantizer %s does not round stochastically", q->name);
 }

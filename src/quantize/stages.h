@@ -13,6 +13,7 @@ struct nib_stages {
     nib_scale_stage *block_scale, *bound, *factor, *dequantize;
     nib_codec_stage *codec;
     nib_element_stage *encode;
+    nib_stochastic_stage *stochastic; /* instead of encode */
     enum nib_operation operation;
     float second;                /* dequantization multiplies by this last */
 };
@@ -28,6 +29,7 @@ struct nib_walk {
     unsigned block_rows, block_size;
     size_t tile_rows, tile_blocks, tile_inner; /* tile_inner = tile_blocks * block_size */
     size_t tiles_across, tiles_along;
+    struct nib_sr_source random; /* bytes = 0 where rounding is not stochastic */
 };
 void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis, struct nib_walk *out);
 
@@ -37,6 +39,8 @@ struct nib_scratch {
     uint8_t *codes;
     float *block_x;              /* one block, gathered for the reference */
     uint8_t *block_codes;
+    uint8_t *random;             /* of the tile */
+    uint32_t *block_random;
     uint32_t amax[NIB_TILE], scale[NIB_TILE];
     float b[NIB_TILE], v[NIB_TILE], s[NIB_TILE], factor[NIB_TILE], back[NIB_TILE];
 };
@@ -48,8 +52,14 @@ struct nib_specials {
 };
 /* Reads `count` x `lines` elements from (line, start) into x (lines x tile_inner), zero where there are none. */
 void nib_tile_load(const struct nib_walk *walk, const struct nib_isa *isa, size_t line, size_t start, float *x);
+/* The random bytes of the same elements; where there are none the bytes mean nothing. */
+void nib_tile_random(const struct nib_walk *walk, nib_philox_stage *philox, size_t line, size_t start, uint8_t *random);
 void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *walk, size_t tile, struct nib_scratch *scratch,
                        struct nib_quantized *out, struct nib_specials *specials);
+
+/* Where the random bits of the quantizer come from; NIB_EINVAL if they are given in the wrong number. */
+enum nib_status nib_walk_random(const struct nib_quantizer *q, const struct nib_quantize_options *options,
+                                struct nib_walk *walk, struct nib_error *error);
 
 /* The shape and buffers of a result; NIB_EINVAL if `out` was made for another quantizer or shape. */
 enum nib_status nib_quantized_check(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis,

@@ -16,7 +16,9 @@ struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_erro
     size_t block = (size_t)walk->block_rows * walk->block_size;
     scratch->block_x = nib_alloc(block, sizeof *scratch->block_x, "a block of elements", error);
     scratch->block_codes = nib_alloc(block, 1, "a block of codes", error);
-    if (scratch->x && scratch->values && scratch->codes && scratch->block_x && scratch->block_codes) return scratch;
+    scratch->random = nib_alloc(count, walk->random.bytes, "random bits", error);
+    scratch->block_random = nib_alloc(block, sizeof *scratch->block_random, "random bits of a block", error);
+    if (scratch->x && scratch->random && scratch->block_random && scratch->values && scratch->codes && scratch->block_x && scratch->block_codes) return scratch;
     nib_scratch_free(scratch);
     return NULL;
 }
@@ -28,6 +30,8 @@ void nib_scratch_free(struct nib_scratch *scratch) {
     free(scratch->codes);
     free(scratch->block_x);
     free(scratch->block_codes);
+    free(scratch->random);
+    free(scratch->block_random);
     free(scratch);
 }
 
@@ -58,6 +62,26 @@ void nib_tile_load(const struct nib_walk *w, const struct nib_isa *isa, size_t l
         }
 }
 
+void nib_tile_random(const struct nib_walk *w, nib_philox_stage *philox, size_t line, size_t start, uint8_t *random) {
+    const struct nib_sr_source *source = &w->random;
+    size_t lines = smaller(w->tile_rows, w->outer - line), count = smaller(w->tile_inner, w->inner - start);
+    if (w->axis == NIB_ALONG_COLS) {
+        bool joined = count == source->cols && count == w->tile_inner; /* one line follows the other in both */
+        for (size_t r = 0; r < (joined ? 1 : lines); r++)
+            nib_sr_bytes(source, philox, (uint64_t)(line + r) * source->cols + start, joined ? lines * count : count,
+                         random + r * w->tile_inner * source->bytes);
+        return;
+    }
+    uint8_t run[4 * NIB_TILE];
+    for (size_t j = 0; j < count; j++)
+        for (size_t r = 0; r < lines; r += NIB_TILE) {
+            size_t n = smaller(NIB_TILE, lines - r);
+            nib_sr_bytes(source, philox, (uint64_t)(start + j) * source->cols + line + r, n, run);
+            for (size_t i = 0; i < n; i++)
+                memcpy(random + ((r + i) * w->tile_inner + j) * source->bytes, run + i * source->bytes, source->bytes);
+        }
+}
+
 /* Where the tile lies, and how much of it exists. */
 struct place {
     size_t line, start, lines, count;
@@ -80,7 +104,11 @@ static void reference_block(const struct nib_stages *stages, const struct nib_wa
     uint8_t *codes = scratch->block_codes;
     for (size_t r = 0; r < w->block_rows; r++)
         memcpy(x + r * size, p->x + (band * w->block_rows + r) * w->tile_inner + column * size, size * sizeof *x);
-    struct nib_ref_block block = {.x = x, .count = size * w->block_rows, .codes = codes};
+    for (size_t r = 0; w->random.bytes > 0 && r < w->block_rows; r++)
+        for (size_t j = 0; j < size; j++)
+            scratch->block_random[r * size + j] =
+                nib_sr_word(scratch->random, (band * w->block_rows + r) * w->tile_inner + column * size + j, w->random.bytes);
+    struct nib_ref_block block = {.x = x, .count = size * w->block_rows, .codes = codes, .random = scratch->block_random};
     nib_ref_quantize(stages->q, &stages->k.tensor, &block);
     for (size_t r = 0; r < w->block_rows; r++) {
         size_t line = band * w->block_rows + r, at = line * w->tile_inner + column * size;
@@ -202,7 +230,11 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
     bool any_special = stages->reference, special[NIB_TILE];
     if (!stages->reference && stages->isa->screen(&stages->k, t->amax, t->v, t->s, t->factor, blocks))
         for (size_t i = 0; i < blocks; i++) any_special |= special[i] = is_special(stages, t, i);
-    if (!stages->reference && want_codes) stages->encode(&stages->k, p.x, t->factor, blocks, w->block_size, p.codes);
+    if (w->random.bytes > 0 && want_codes) nib_tile_random(w, stages->isa->philox, p.line, p.start, t->random);
+    if (!stages->reference && want_codes && stages->stochastic != NULL)
+        stages->stochastic(&stages->k, p.x, t->factor, t->random, blocks, w->block_size, p.codes);
+    else if (!stages->reference && want_codes)
+        stages->encode(&stages->k, p.x, t->factor, blocks, w->block_size, p.codes);
     if (!stages->reference && want_values) {
         stages->dequantize(&stages->k, t->s, t->back);
         stages->isa->values(&stages->k, p.codes, t->back, blocks, w->block_size, stages->second, p.values);

@@ -1,0 +1,120 @@
+#include "quantize/sr.h"
+
+#include <math.h>
+#include <string.h>
+#include "base/error.h"
+#include "core/key.h"
+
+/* Whether part * 2^n >= (2^n - r) * step, exactly: each side as a sum of two binary64 numbers. `part` is
+ * |y - level|. floor() of the left side changes nothing, because the right side of
+ * floor(2^n part/step) >= 2^n - r is an integer. */
+static bool reaches(double y, double level, double step, unsigned n, uint32_t r) {
+    double high = y - level, z = high - y, low = (y - (high - z)) - (level + z); /* y - level = high + low */
+    double sign = high < 0 ? -1 : 1, range = ldexp(1, (int)n), missing = range - (double)r;
+    double bound = missing * step, rest = fma(missing, step, -bound);
+    return (sign * high * range - bound) + (sign * low * range - rest) >= 0;
+}
+
+uint8_t nib_sr_code(const struct nib_element *element, float y, unsigned n, uint32_t r) {
+    const float *level = element->level_of_rank;
+    const unsigned last = element->levels - 1;
+    const bool negative = signbit(y) != 0;
+    unsigned toward = 0; /* rank of the level at y or next to it on the side of zero */
+    if (negative) {
+        toward = last;
+        while (toward > 0 && level[toward - 1] >= y) toward--;
+    } else
+        while (toward < last && level[toward + 1] <= y) toward++;
+    bool outside = negative ? level[toward] < y || toward == 0 : level[toward] > y || toward == last;
+    if (outside || level[toward] == y) return element->code_of_rank[toward];
+    unsigned away = negative ? toward - 1 : toward + 1;
+    double step = fabs((double)level[away] - (double)level[toward]);
+    return element->code_of_rank[reaches((double)y, (double)level[toward], step, n, r) ? away : toward];
+}
+
+/* Codes by count and sign, if every level has its negative. */
+static unsigned magnitudes_of(const struct nib_element *element, float magnitude[8], uint8_t code[16]) {
+    unsigned count = 0;
+    memset(code, 0, 16);
+    for (unsigned rank = 0; rank < element->levels; rank++) {
+        float level = element->level_of_rank[rank];
+        if (signbit(level)) continue;
+        if (count == 8) return 0;
+        magnitude[count] = level;
+        code[count] = element->code_of_rank[rank];
+        code[count + 8] = level == 0 ? code[count] : 0xFF;
+        count++;
+    }
+    unsigned negatives = 0;
+    for (unsigned rank = 0; rank < element->levels; rank++) {
+        float level = element->level_of_rank[rank];
+        if (!signbit(level)) continue;
+        for (unsigned i = 0; i < count; i++)
+            if (magnitude[i] == -level) code[i + 8] = element->code_of_rank[rank];
+        negatives += level != 0;
+    }
+    bool mirrored = count > 1 && magnitude[0] == 0 && negatives == count - 1;
+    for (unsigned i = 0; i < count; i++) mirrored = mirrored && code[i + 8] != 0xFF;
+    for (unsigned i = count; i < 8; i++) code[i] = code[count - 1], code[i + 8] = code[count + 7];
+    return mirrored ? count : 0;
+}
+
+/* The level of a count in binades of 2^mbits steps. */
+static double level_at(unsigned i, unsigned mbits, double step) {
+    unsigned binade = i >> mbits, steps = (i & ((1u << mbits) - 1)) + (binade > 0 ? 1u << mbits : 0);
+    return ldexp(step * steps, binade > 0 ? (int)binade - 1 : 0);
+}
+
+void nib_sr_grid_make(const struct nib_element *element, struct nib_sr_grid *out) {
+    float magnitude[8];
+    struct nib_sr_grid grid = {.regular = false};
+    unsigned count = magnitudes_of(element, magnitude, grid.code);
+    int exponent = 0;
+    bool power = count > 1 && frexpf(magnitude[1], &exponent) == 0.5f && exponent > -60 && exponent < 60;
+    for (unsigned mbits = 0; power && mbits <= 3 && !grid.regular; mbits++) {
+        bool fits = true;
+        for (unsigned i = 0; i < count; i++) fits = fits && (double)magnitude[i] == level_at(i, mbits, (double)magnitude[1]);
+        if (!fits) continue;
+        grid.regular = true;
+        grid.inverse = 1 / magnitude[1];
+        grid.lowest = ldexpf(magnitude[1], (int)mbits);
+        grid.top = (float)(count - 1);
+        grid.drop = 23 - mbits;
+        grid.offset = (nib_bits_of_float(grid.lowest) >> grid.drop) - (1u << mbits);
+    }
+    *out = grid;
+}
+
+enum nib_status nib_sr_source_make(unsigned bytes, struct nib_view x, const struct nib_quantize_options *options,
+                                   struct nib_sr_source *out, struct nib_error *error) {
+    size_t needed = x.rows * x.cols * bytes;
+    if (options->random_bits != NULL && options->random_bytes != needed)
+        return nib_fail(error, NIB_EINVAL, "random bits: %zu bytes for %zu x %zu elements of %u bits; expected %zu bytes",
+                        options->random_bytes, x.rows, x.cols, 8 * bytes, needed);
+    *out = (struct nib_sr_source){bytes, options->seed, options->stream, options->random_bits, x.cols};
+    return NIB_OK;
+}
+
+void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, uint64_t index, size_t count, uint8_t *out) {
+    uint64_t at = index * source->bytes;
+    size_t left = count * source->bytes;
+    if (source->given != NULL) {
+        memcpy(out, source->given + at, left);
+        return;
+    }
+    while (left > 0) {
+        uint8_t some[512];
+        size_t skip = at % 16, n = left;
+        if (skip == 0 && left >= 16) {
+            n = left & ~(size_t)15;
+            philox(source->seed, source->stream, at / 16, n / 16, out);
+        } else {
+            if (n > sizeof some - skip) n = sizeof some - skip;
+            philox(source->seed, source->stream, at / 16, (skip + n + 15) / 16, some);
+            memcpy(out, some + skip, n);
+        }
+        at += n;
+        out += n;
+        left -= n;
+    }
+}

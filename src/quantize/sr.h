@@ -1,0 +1,48 @@
+/* Stochastic rounding of elements, default form (architecture, section 4): on the magnitude, away from zero if
+ * floor(2^n * discarded fraction) + r >= 2^n, where r is a random integer of n bits. */
+#ifndef NIB_QUANTIZE_SR_H
+#define NIB_QUANTIZE_SR_H
+
+#include <nibble/element.h>
+#include <nibble/quantize.h>
+
+/* The definition: the code of y, which is no NaN. Between a negative and a positive level "away from
+ * zero" is toward the one that has the sign of y. */
+uint8_t nib_sr_code(const struct nib_element *element, float y, unsigned n, uint32_t r);
+
+/* A grid whose codes follow from the bits of |y| by a shift: multiples of a step below `lowest`, binades
+ * of 2^(23-drop) levels from there on. A minifloat is one, and so is a grid of equal steps. */
+struct nib_sr_grid {
+    bool regular;          /* the rest holds */
+    float lowest, inverse; /* inverse of the step, a power of two */
+    float top;             /* count of the largest level */
+    uint32_t drop;         /* bits of |y| that are discarded */
+    uint32_t offset;       /* of the rest, to give the count */
+    uint8_t code[16];      /* of a count, and of a count with a minus sign from 8 on */
+};
+void nib_sr_grid_make(const struct nib_element *element, struct nib_sr_grid *out);
+
+/* Where the random bits of a tensor come from: given, or Philox4x32-10 with key = seed and counter =
+ * (index / 16, stream), taken byte by byte in the order of the elements. */
+struct nib_sr_source {
+    unsigned bytes;        /* of one element */
+    uint64_t seed, stream;
+    const uint8_t *given;  /* or NULL */
+    size_t cols;           /* of the untransposed tensor */
+};
+/* NIB_EINVAL if bits are given but not as many as the tensor needs. */
+enum nib_status nib_sr_source_make(unsigned bytes, struct nib_view x, const struct nib_quantize_options *options,
+                                   struct nib_sr_source *out, struct nib_error *error);
+
+/* `blocks` Philox blocks of 16 bytes from `first` on. */
+typedef void nib_philox_stage(uint64_t seed, uint64_t stream, uint64_t first, size_t blocks, uint8_t *restrict out);
+/* The random bytes of `count` elements from `index` on. */
+void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, uint64_t index, size_t count, uint8_t *out);
+/* r of the element at a place among such bytes. */
+static inline uint32_t nib_sr_word(const uint8_t *bytes, size_t element, unsigned width) {
+    uint32_t word = 0;
+    for (unsigned i = 0; i < width; i++) word |= (uint32_t)bytes[element * width + i] << 8 * i;
+    return word;
+}
+
+#endif
