@@ -4,6 +4,7 @@
 
 #include <nibble/compare.h>
 #include <nibble/element.h>
+#include <nibble/gemm.h>
 #include <nibble/measure.h>
 #include <nibble/quantize.h>
 #include <nibble/quantizer.h>

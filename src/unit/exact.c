@@ -15,14 +15,45 @@ void nib_exact_add(struct nib_exact *x, bool negative, uint64_t significand, int
     x->digit[digit + 2] += d2;
 }
 
-void nib_exact_add_double(struct nib_exact *x, double value) {
+void nib_exact_add_wide(struct nib_exact *x, bool negative, unsigned __int128 significand, int lsb) {
+    nib_exact_add(x, negative, (uint64_t)significand, lsb);
+    if (significand >> 64 != 0) nib_exact_add(x, negative, (uint64_t)(significand >> 64), lsb + 64);
+}
+
+void nib_exact_split(double value, int64_t *significand, int *lsb) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     uint64_t mantissa = bits & 0xFFFFFFFFFFFFF, field = bits >> 52 & 0x7FF;
     if (field != 0) mantissa |= 1ULL << 52;
+    *significand = 0, *lsb = 0;
     if (mantissa == 0) return;
-    int lsb = (int)(field != 0 ? field : 1) - 1075, zeros = __builtin_ctzll(mantissa);
-    nib_exact_add(x, bits >> 63, mantissa >> zeros, lsb + zeros);
+    int zeros = __builtin_ctzll(mantissa);
+    *lsb = (int)(field != 0 ? field : 1) - 1075 + zeros;
+    *significand = (int64_t)(mantissa >> zeros);
+    if (bits >> 63) *significand = -*significand;
+}
+
+void nib_exact_add_double(struct nib_exact *x, double value) {
+    int64_t significand;
+    int lsb;
+    nib_exact_split(value, &significand, &lsb);
+    if (significand != 0) nib_exact_add(x, significand < 0, (uint64_t)(significand < 0 ? -significand : significand), lsb);
+}
+
+void nib_exact_add_multiple(struct nib_exact *x, struct nib_exact *y, double factor) {
+    int64_t significand;
+    int lsb;
+    nib_exact_split(factor, &significand, &lsb);
+    nib_exact_carry(y);
+    uint64_t magnitude = (uint64_t)(significand < 0 ? -significand : significand);
+    for (int i = 0; i < NIB_EXACT_DIGITS; i++) {
+        int64_t digit = y->digit[i];
+        if (digit == 0 || magnitude == 0) continue;
+        uint64_t size = (uint64_t)(digit < 0 ? -digit : digit);
+        nib_exact_add_wide(x, (digit < 0) != (significand < 0), (unsigned __int128)size * magnitude,
+                           lsb + 32 * i + NIB_EXACT_LSB);
+    }
+    nib_exact_carry(x);
 }
 
 void nib_exact_add_exact(struct nib_exact *x, const struct nib_exact *y, int sign) {
