@@ -87,7 +87,7 @@ enum nib_status nib_gemm_from_quantized(const struct nib_unit *unit, const struc
                                         const struct nib_quantized *q, struct nib_gemm_buffer *out,
                                         struct nib_error *error) {
     struct nib_quantizer_info info;
-    struct translation t;
+    struct translation t = {.factor = 1};
     nib_quantizer_describe(quantizer, &info);
     const struct nib_block *block = info.block;
     if (q->packed == NULL || q->scales == NULL)
