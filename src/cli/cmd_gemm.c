@@ -45,7 +45,7 @@ static const struct nib_option options[] = {
     NIB_OPT_FLOAT(S, alpha, "alpha", 0, "X", -INFINITY, INFINITY, "factor of the epilogue beside the tensor scales"),
     NIB_OPT_FLOAT(S, beta, "beta", 0, "X", -INFINITY, INFINITY, "factor of C"),
     NIB_OPT_TEXT(S, c, "c", 0, "FILE[:tensor]", "the matrix C"),
-    NIB_OPT_CHOICE(S, output, "output-type", 't', "TYPE", outputs, "f32 by default; accumulator: the unit's bits"),
+    NIB_OPT_CHOICE(S, output, "output-type", 0, "TYPE", outputs, "f32 by default; accumulator: the unit's bits"),
     NIB_OPT_FLAG(S, error, "error", 'e', "compare with the exact product"),
     NIB_OPT_FLAG(S, anatomy, "anatomy", 0, "divide the error between A, B and the accumulation"),
     NIB_OPT_INTEGER(S, samples, "samples", 0, "N", 0, INT64_MAX,

@@ -15,7 +15,7 @@ static uint64_t draw(void) { /* splitmix64 */
 static uint64_t below(uint64_t n) { return draw() % n; }
 
 /* Kinds of operands; the first is anything at all. */
-enum { RAW, FINITE, MIDDLE, SPREAD, SPARSE, CANCEL, SUBNORMAL, HUGE_ONES, ZEROS, OUTLIER, TINY_C, KINDS };
+enum { RAW, FINITE, MIDDLE, SPREAD, SPARSE, CANCEL, SUBNORMAL, HUGE_ONES, ZEROS, OUTLIER, TINY_C, E_ZERO, EDGE, KINDS };
 
 struct fields {
     int ebits, mbits;
@@ -96,7 +96,77 @@ static uint64_t accumulator_of(enum nib_accumulator accumulator, int kind) {
     return code_of(format, kind == CANCEL ? MIDDLE : kind);
 }
 
-enum { M = 8, N = 8, ROUNDS = 33 };
+/* The code of 2^exponent, or 0 where the format has none. */
+static uint64_t power_code(enum nib_operand format, long exponent) {
+    struct fields f = fields_of(format);
+    long emin = 1 - oracle_format[format].bias;
+    if (f.ebits == 0 || exponent < emin - f.mbits || exponent > -emin) return 0;
+    if (exponent < emin) return 1ULL << (f.mbits - (emin - exponent));
+    return (uint64_t)(exponent + oracle_format[format].bias) << f.mbits;
+}
+
+/* A product 2^exponent at place i; zero where the formats cannot make it. */
+static void put_product(enum nib_operand fa, enum nib_operand fb, uint8_t *a, uint8_t *b, size_t i, long exponent, bool minus) {
+    long half = exponent / 2;
+    for (int tries = 0; tries < 20; tries++) {
+        long other = half + (long)below(5) - 2;
+        if (power_code(fa, other) == 0 || power_code(fb, exponent - other) == 0) continue;
+        half = other;
+        break;
+    }
+    store(fa, a, i, power_code(fa, half) | (uint64_t)minus << (fields_of(fa).ebits + fields_of(fa).mbits));
+    store(fb, b, i, power_code(fb, exponent - half));
+}
+
+/* A sum at a border of the output format, and a term that the alignment at e_zero just keeps or drops:
+ * zeros elsewhere. The scales, where there are any, carry the small exponents. */
+static void fill_e_zero(const struct nib_unit *unit, enum nib_operand fa, enum nib_operand fb, size_t k, uint8_t *a,
+                        uint8_t *b, uint8_t *sa, uint8_t *sb) {
+    memset(a, 0, nib_operand_bytes(fa, k));
+    memset(b, 0, nib_operand_bytes(fb, k));
+    long border = unit->accumulator == NIB_ACC_FP16 ? -25 : -149, kept = unit->e_zero - unit->fraction_bits - (long)below(3);
+    if (unit->model == NIB_UNIT_GST_FDPA) { /* one product of 1 in each of two groups */
+        size_t scales = k / unit->scale_block, second = unit->group / unit->scale_block + (unit->group % unit->scale_block != 0);
+        second = unit->scale_block > unit->group ? 1 : second;
+        memset(sa, 127, scales), memset(sb, 127, scales);
+        put_product(fa, fb, a, b, 0, 0, false);
+        put_product(fa, fb, a, b, second * unit->scale_block, 0, true);
+        sa[0] = (uint8_t)(127 + border / 2), sb[0] = (uint8_t)(127 + border - border / 2);
+        sa[second] = (uint8_t)(127 + kept / 2), sb[second] = (uint8_t)(127 + kept - kept / 2);
+        return;
+    }
+    long scale = 0;
+    if (unit->scale_block != 0) {
+        scale = unit->e_zero - 9; /* products of E4M3 and E5M2 reach both places */
+        memset(sa, (int)(127 + scale / 2), k / unit->scale_block);
+        memset(sb, (int)(127 + scale - scale / 2), k / unit->scale_block);
+    }
+    put_product(fa, fb, a, b, 0, border - scale, false);
+    put_product(fa, fb, a, b, 1, kept - scale, unit->accumulator != NIB_ACC_FP16); /* a tie, broken; or 1 ulp, lost */
+}
+
+/* GST: two groups that leave one unit of the last place, or one that cancels to an exact zero. */
+static void fill_edge(const struct nib_unit *unit, size_t k, bool cancel, uint8_t *a, uint8_t *b, uint8_t *sa, uint8_t *sb) {
+    enum { HALF = 1 }; /* E2M1 0.5 */
+    size_t scales = k / unit->scale_block, per = unit->scale_block;
+    bool e4m3 = unit->scale == NIB_UNIT_SCALE_UE4M3;
+    int one = e4m3 ? 7 << 3 : 127;
+    memset(a, 0, k / 2), memset(b, 0, k / 2);
+    memset(sa, one, scales), memset(sb, one, scales);
+    for (size_t i = 0; i < 2; i++) {
+        size_t at = cancel ? i : i * per;
+        store(NIB_OPERAND_E2M1, a, at, HALF | i << 3);
+        store(NIB_OPERAND_E2M1, b, at, HALF);
+    }
+    if (e4m3 && !cancel) sa[0] = sb[0] = (uint8_t)(one + 1), sa[1] = (uint8_t)(one + 2);
+}
+/* c where the alignment begins to drop its bits, or those of the groups. */
+static uint64_t edge_accumulator(bool cancel) {
+    uint64_t exponent = 127 + (cancel ? below(6) - 15 : below(12) + 25);
+    return exponent << 23 | (draw() & 0x7FFFFF) | (draw() & 1) << 31;
+}
+
+enum { M = 8, N = 8, ROUNDS = 52 };
 
 static size_t check_product(const struct nib_unit *unit, enum nib_operand fa, enum nib_operand fb, size_t k, int kind,
                             const char *const *isas) {
@@ -109,8 +179,16 @@ static size_t check_product(const struct nib_unit *unit, enum nib_operand fa, en
     fill(fb, b, N, k, stride_b, kind == TINY_C ? SUBNORMAL : kind, false);
     fill_scales(unit->scale, sa, M * scales, kind == RAW ? 8 : (int)below(6));
     fill_scales(unit->scale, sb, N * scales, kind == RAW ? 8 : (int)below(6));
+    bool gst = unit->model == NIB_UNIT_GST_FDPA, e_zero = unit->e_zero != 0 && (!gst || unit->scale == NIB_UNIT_SCALE_UE8M0);
+    bool cancel = draw() & 1;
+    for (size_t i = 0; i < M; i++) { /* M and N are equal */
+        uint8_t *row_a = a + i * stride_a, *row_b = b + i * stride_b;
+        if (kind == E_ZERO && e_zero) fill_e_zero(unit, fa, fb, k, row_a, row_b, sa + i * scales, sb + i * scales);
+        if (kind == EDGE && gst) fill_edge(unit, k, cancel, row_a, row_b, sa + i * scales, sb + i * scales);
+    }
     for (size_t i = 0; i < M * N; i++) {
-        uint64_t bits = accumulator_of(unit->accumulator, kind);
+        uint64_t bits = kind == E_ZERO ? 0 : accumulator_of(unit->accumulator, kind);
+        if (kind == EDGE && gst) bits = edge_accumulator(cancel);
         memcpy(c + i * width, &bits, width);
     }
     struct nib_unit_matrix x = {fa, a, stride_a, sa, scales}, y = {fb, b, stride_b, sb, scales};
@@ -156,6 +234,7 @@ static void every_unit_agrees_with_exact_arithmetic(void) {
             while ((unit->operands >> fa & 1) == 0);
             do fb = unit->mixed ? (enum nib_operand)below(NIB_OPERANDS) : fa;
             while ((unit->operands >> fb & 1) == 0);
+            if (round % KINDS == E_ZERO && (unit->operands >> NIB_OPERAND_E5M2 & 1)) fa = fb = NIB_OPERAND_E5M2;
             bad += check_product(unit, fa, fb, unit->k * (1 + round % 3), (int)(round % KINDS), isas);
         }
         NIB_CHECKF(bad == 0, "%s: %zu outputs differ", name, bad);
