@@ -24,6 +24,7 @@ static const struct {
     {"bias", "--dist gaussian -n 65536 -q e2m1-fp32 --rotate rht16"},
     {"bias", "--dist gaussian -n 65536 -q e2m1-fp32 --per-level"},
     {"bench", "quantize --elements 65536 --seconds 0.01"},
+    {"gemm", "-u blackwell-tcgen05-nvfp4 -q te-nvfp4 -g 4x3x64 --error --anatomy"},
     {"selftest", ""},
     {"version", ""},
 };
