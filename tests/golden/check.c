@@ -15,11 +15,15 @@
 /* What a tensor of a golden file is compared with: a rendition of the quantized matrix, or one of these. */
 enum {
     CODES_OF_VALUES = NIB_RENDITIONS, /* by a table of values that has no -0: zeros are 8, what it lacks (-0, NaN) is 255 */
+    LEVELS,                      /* of the codes, without the scale; NaN where the scaled element is */
+    LEVELS_OF_CODES,             /* the same, but NaN has the level of its code */
+    SCALES_USED,                 /* the block scale as the arithmetic sees it, before it is stored */
+    STORED,                      /* values that codes and scales give back, by nib_dequantize */
     ROTATED,                     /* what the rotation gives to the quantizer */
     NONE,                        /* an input of the implementation, not compared */
     UNKNOWN
 };
-static const char *const other_names[] = {"codes-of-values", "rotated", "none"};
+static const char *const other_names[] = {"codes-of-values", "levels", "levels-of-codes", "scales-used", "stored", "rotated", "none"};
 static const struct {
     const char *tensor;
     int source;
@@ -36,6 +40,8 @@ static const struct {
 /* A quantized orientation of the input: [0] as it lies, [1] its transpose. */
 struct side {
     bool done;
+    struct nib_view view;
+    struct nib_quantize_options options;
     struct nib_quantized q;
     float *rotated;
 };
@@ -112,48 +118,121 @@ static bool quantize(struct check *c, int which) {
     struct side *side = &c->side[which];
     if (side->done) return true;
     struct nib_error error;
-    struct nib_view view = c->x;
-    const char *amax = row_option(c->row, "amax"), *rotation = row_option(c->row, which == 0 ? "rotate" : "rotate_t");
-    if (rotation != NULL && !rotate(c, which, &view, rotation)) return false;
-    struct nib_quantize_options options = {.axis = which == 0 ? NIB_ALONG_COLS : NIB_ALONG_ROWS, .isa = c->isa};
-    if (amax != NULL && strcmp(amax, "finite") == 0) {
-        options.has_tensor_amax = true;
-        options.tensor_amax = finite_amax(view);
+    const char *given = row_option(c->row, "given"), *rotation = row_option(c->row, which == 0 ? "rotate" : "rotate_t");
+    side->view = c->x;
+    if (rotation != NULL && !rotate(c, which, &side->view, rotation)) return false;
+    side->options = (struct nib_quantize_options){.axis = which == 0 ? NIB_ALONG_COLS : NIB_ALONG_ROWS, .isa = c->isa};
+    if (given != NULL && strcmp(given, "finite-amax") == 0) {
+        side->options.has_tensor_amax = true;
+        side->options.tensor_amax = finite_amax(side->view);
     }
     unsigned all = NIB_WANT_CODES | NIB_WANT_PACKED | NIB_WANT_SCALES | NIB_WANT_VALUES;
-    if (nib_quantized_alloc(c->quantizer, view.rows, view.cols, options.axis, all, &side->q, &error) != NIB_OK ||
-        nib_quantize(c->quantizer, view, &options, &side->q, &error) != NIB_OK)
+    if (nib_quantized_alloc(c->quantizer, c->x.rows, c->x.cols, side->options.axis, all, &side->q, &error) != NIB_OK ||
+        nib_quantize(c->quantizer, side->view, &side->options, &side->q, &error) != NIB_OK)
         return complain(c, "nib_quantize", error.text);
     return side->done = true;
 }
 
 /* ---- what is compared */
 
-static uint8_t code_of_value(uint8_t code, float value, const struct nib_element *element) {
-    if (isnan(value) || (element->level[code] == 0 && signbit(element->level[code]))) return 255;
-    return element->level[code] == 0 ? 8 : code;
+/* Whether elements are NaN once they are scaled: their code then follows the axis element_nan. */
+static uint8_t *nan_map(const struct check *c, const struct side *side) {
+    static const char *const settings[2] = {"element_nan=max", "element_nan=min"};
+    size_t count = c->x.rows * c->x.cols;
+    uint8_t *codes[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        const struct nib_quantizer *other;
+        struct nib_quantized q;
+        struct nib_error error;
+        if (nib_quantizer_with(c->quantizer, &settings[i], 1, &other, &error) != NIB_OK) continue;
+        if (nib_quantized_alloc(other, c->x.rows, c->x.cols, side->q.axis, NIB_WANT_CODES, &q, &error) == NIB_OK) {
+            if (nib_quantize(other, side->view, &side->options, &q, &error) == NIB_OK) {
+                codes[i] = q.codes;
+                q.codes = NULL;
+            }
+            nib_quantized_free(&q);
+        }
+        nib_quantizer_close(other);
+    }
+    for (size_t i = 0; i < count && codes[0] != NULL && codes[1] != NULL; i++) codes[0][i] = codes[0][i] != codes[1][i];
+    free(codes[1]);
+    return codes[0];
 }
 
-static bool codes_of_values(const struct check *c, const struct nib_quantized *q, struct nib_rendered *out) {
+static bool codes_of_values(const struct check *c, const struct side *side, struct nib_rendered *out) {
     struct nib_part like = {.rank = 2};
-    if (q->axis != NIB_ALONG_COLS || !nib_render(c->quantizer, q, NIB_AS_CODES, &like, out)) return false;
-    for (size_t i = 0; i < q->rows * q->cols; i++) out->data[i] = code_of_value(q->codes[i], q->values[i], c->info.block->element);
-    return true;
+    uint8_t *nan = nan_map(c, side);
+    bool good = nan != NULL && side->q.axis == NIB_ALONG_COLS && nib_render(c->quantizer, &side->q, NIB_AS_CODES, &like, out);
+    for (size_t i = 0; good && i < side->q.rows * side->q.cols; i++) {
+        uint8_t code = side->q.codes[i];
+        float level = c->info.block->element->level[code];
+        out->data[i] = nan[i] || (level == 0 && signbit(level)) ? 255 : level == 0 ? 8 : code;
+    }
+    free(nan);
+    return good;
 }
 
-/* The rotated input in place of the values. */
-static bool rotated(const struct check *c, const struct side *side, const struct nib_part *golden, struct nib_rendered *out) {
+/* Other numbers in place of the values. */
+static bool instead(const struct check *c, const struct side *side, float *numbers, const struct nib_part *like,
+                    struct nib_rendered *out) {
     struct nib_quantized q = side->q;
-    q.values = side->rotated;
-    return side->rotated != NULL && nib_render(c->quantizer, &q, NIB_AS_VALUES, golden, out);
+    q.values = numbers;
+    return numbers != NULL && nib_render(c->quantizer, &q, NIB_AS_VALUES, like, out);
+}
+
+static bool levels(const struct check *c, const struct side *side, bool keep_nan, const struct nib_part *like,
+                   struct nib_rendered *out) {
+    size_t count = side->q.rows * side->q.cols;
+    uint8_t *nan = keep_nan ? nan_map(c, side) : calloc(count + 1, 1);
+    float *numbers = malloc((count + 1) * sizeof *numbers);
+    for (size_t i = 0; i < count && nan != NULL && numbers != NULL; i++)
+        numbers[i] = nan[i] ? NAN : c->info.block->element->level[side->q.codes[i]];
+    bool good = nan != NULL && instead(c, side, numbers, like, out);
+    free(nan);
+    free(numbers);
+    return good;
+}
+
+static bool stored(const struct check *c, const struct side *side, const struct nib_part *like, struct nib_rendered *out) {
+    struct nib_error error;
+    float *numbers = malloc((side->q.rows * side->q.cols + 1) * sizeof *numbers);
+    bool good = numbers != NULL && nib_dequantize(c->quantizer, &side->q, numbers, &error) == NIB_OK &&
+                instead(c, side, numbers, like, out);
+    free(numbers);
+    return good;
+}
+
+/* As the explanation of the first element of each block tells. */
+static bool scales_used(const struct check *c, const struct side *side, const struct nib_part *like, struct nib_rendered *out) {
+    const struct nib_quantized *q = &side->q;
+    struct nib_error error;
+    if (q->axis != NIB_ALONG_COLS || !nib_render(c->quantizer, q, NIB_AS_SCALE_VALUES, like, out)) return false;
+    for (size_t r = 0; r < out->part.shape[0]; r++)
+        for (size_t k = 0; k < q->scale_cols; k++) {
+            struct nib_trace trace;
+            if (nib_quantize_explain(c->quantizer, side->view, &side->options, r, k * c->info.block->block_cols, &trace, &error) != NIB_OK)
+                return false;
+            for (size_t i = 0; i < trace.count; i++) {
+                float value = (float)trace.step[i].value;
+                if (strcmp(trace.step[i].what, "block scale") == 0) memcpy(out->data + (r * q->scale_cols + k) * 4, &value, 4);
+            }
+        }
+    return true;
 }
 
 static bool make_any(const struct check *c, int which, int source, const struct nib_part *golden, struct nib_rendered *out) {
     const struct side *side = &c->side[which];
     struct nib_part like = *golden;
     like.shape[0] *= c->row_step;
-    if (source == CODES_OF_VALUES) return codes_of_values(c, &side->q, out);
-    if (source == ROTATED) return rotated(c, side, &like, out);
+    switch (source) {
+    case CODES_OF_VALUES: return codes_of_values(c, side, out);
+    case LEVELS:
+    case LEVELS_OF_CODES: return levels(c, side, source == LEVELS, &like, out);
+    case SCALES_USED: return scales_used(c, side, &like, out);
+    case STORED: return stored(c, side, &like, out);
+    case ROTATED: return instead(c, side, side->rotated, &like, out);
+    default: break;
+    }
     return nib_render(c->quantizer, &side->q, (enum nib_rendition)source, &like, out);
 }
 
