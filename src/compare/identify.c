@@ -16,7 +16,7 @@ static const struct {
     {"tensor_amax", {NIB_AS_AMAX}, 1},
     {"tensor_scale_encode", {NIB_AS_ENCODE, NIB_AS_DECODE}, 2},
     {"tensor_scale_decode", {NIB_AS_DECODE, NIB_AS_ENCODE}, 2},
-    {"scales", {NIB_AS_SCALES, NIB_AS_SCALES_BLOCKED}, 2},
+    {"scales", {NIB_AS_SCALES, NIB_AS_SCALES_PER_LINE, NIB_AS_SCALES_BLOCKED}, 3},
     {"scale_values", {NIB_AS_SCALE_VALUES, NIB_AS_SCALE_EXPONENTS}, 2},
     {"codes", {NIB_AS_CODES, NIB_AS_CODES_SWAPPED}, 2},
     {"packed",
@@ -78,7 +78,7 @@ static void compare_part(const struct nib_part *part, size_t reading, const stru
         for (int turned = 0; turned < (placed ? 2 : 1); turned++) {
             enum nib_rendition way = readings[reading].ways[i];
             struct nib_rendered r;
-            if (!nib_render(c->quantizer, q, way, part, &r)) continue;
+            if (!nib_render(c->quantizer, q, way, part->type, &r)) continue;
             bool in_place = placed && turned == 0;
             if (in_place) transpose(&r);
             uint64_t here = differing(part, &r);

@@ -10,7 +10,7 @@
 #include "format/quantizer.h"
 
 const char *const nib_rendition_names[NIB_RENDITIONS] = {"codes", "codes-swapped", "packed", "packed-high", "first-high",
-    "first-low", "halves", "nvfp4", "scales", "scales-blocked", "scale-values", "scale-exponents", "values", "amax",
+    "first-low", "halves", "nvfp4", "scales", "scales-per-line", "scales-blocked", "scale-values", "scale-exponents", "values", "amax",
     "encode", "decode"};
 
 static bool make(struct nib_rendered *out, enum nib_part_type type, unsigned bytes, size_t rows, size_t cols) {
@@ -73,8 +73,8 @@ static float scale_value(const struct nib_quantizer *quantizer, uint32_t code, b
 }
 
 static bool scales(const struct nib_quantizer *quantizer, const struct nib_quantized *q, enum nib_rendition rendition,
-                   const struct nib_part *like, struct nib_rendered *out) {
-    bool per_line = like->rank == 2 && like->shape[0] > q->scale_rows, as_codes = rendition == NIB_AS_SCALES;
+                   struct nib_rendered *out) {
+    bool per_line = rendition == NIB_AS_SCALES_PER_LINE, as_codes = rendition == NIB_AS_SCALES || per_line;
     size_t rows = per_line ? lines_of(q) : q->scale_rows;
     if (!make(out, as_codes ? NIB_PART_INTEGER : NIB_PART_F32, as_codes ? q->scale_bytes : 4, rows, q->scale_cols)) return false;
     for (size_t r = 0; r < rows; r++)
@@ -119,7 +119,7 @@ static bool number(float value, struct nib_rendered *out) {
 }
 
 bool nib_render(const struct nib_quantizer *quantizer, const struct nib_quantized *q, enum nib_rendition rendition,
-                const struct nib_part *like, struct nib_rendered *out) {
+                enum nib_part_type type, struct nib_rendered *out) {
     *out = (struct nib_rendered){.data = NULL};
     switch (rendition) {
     case NIB_AS_CODES: return codes(q, false, out);
@@ -131,10 +131,11 @@ bool nib_render(const struct nib_quantizer *quantizer, const struct nib_quantize
     case NIB_AS_BYTES_HALVES: return bytes(quantizer, q, NIB_BLOCK_HALVES, out);
     case NIB_AS_BYTES_NVFP4: return bytes(quantizer, q, NIB_BLOCK_NVFP4, out);
     case NIB_AS_SCALES:
+    case NIB_AS_SCALES_PER_LINE:
     case NIB_AS_SCALE_VALUES:
-    case NIB_AS_SCALE_EXPONENTS: return scales(quantizer, q, rendition, like, out);
+    case NIB_AS_SCALE_EXPONENTS: return scales(quantizer, q, rendition, out);
     case NIB_AS_SCALES_BLOCKED: return blocked(quantizer, q, out);
-    case NIB_AS_VALUES: return values(q, like->type, out);
+    case NIB_AS_VALUES: return values(q, type, out);
     case NIB_AS_AMAX: return number(q->tensor_amax, out);
     case NIB_AS_ENCODE: return number(q->tensor_scale_encode, out);
     case NIB_AS_DECODE: return number(q->tensor_scale_decode, out);

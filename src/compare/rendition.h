@@ -15,6 +15,7 @@ enum nib_rendition {
     NIB_AS_BYTES_HALVES,
     NIB_AS_BYTES_NVFP4,
     NIB_AS_SCALES,
+    NIB_AS_SCALES_PER_LINE,      /* blocks that span several lines have their scale in each of them */
     NIB_AS_SCALES_BLOCKED,       /* the 128x4 layout of tensor cores, padded with 0 */
     NIB_AS_SCALE_VALUES,
     NIB_AS_SCALE_EXPONENTS,      /* log2 of them */
@@ -31,10 +32,9 @@ struct nib_rendered {
     uint8_t *data;               /* owned; free() */
 };
 
-/* Fills in `out` in the manner of `like`: its floating-point type for values (BF16 rounds to nearest even), its number
- * of rows for scales of blocks that span several lines (each line may have its own row). False where the matrix
- * cannot be written so, or memory is short. All four buffers of `quantized` must be there. */
+/* Fills in `out`; `type` is the floating-point type of values (BF16 and F16 round to nearest even). False where the
+ * matrix cannot be written so, or memory is short. All four buffers of `quantized` must be there. */
 bool nib_render(const struct nib_quantizer *quantizer, const struct nib_quantized *quantized, enum nib_rendition rendition,
-                const struct nib_part *like, struct nib_rendered *out);
+                enum nib_part_type type, struct nib_rendered *out);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/key.h"
+#include "format/conversion_special.h"
 
 #define SMALL(named, from, to, m, b, sign, max, over, inf, plus, minus_nan)                       \
     {.name = named, .source = from, .direction = to, .mbits = m, .bias = b, .sign_bit = sign, .max_code = max, \
@@ -10,11 +11,13 @@
 #define POWER(named, from, to, over, inf, nan, zero, negative, wrap)                              \
     {.name = named, .source = from, .direction = to, .max_code = 0xFE, .overflow_code = over, .infinity_code = inf, \
      .nan_plus = nan, .nan_minus = nan, .zero_code = zero, .minus = negative, .wraps = wrap},
+#define SPECIAL(named, from, function) {.name = named, .source = from, .special = function},
 const struct nib_conversion nib_conversions[] = {
 #include "format/conversions.def"
 };
 #undef SMALL
 #undef POWER
+#undef SPECIAL
 const size_t nib_conversion_count = sizeof nib_conversions / sizeof *nib_conversions;
 
 const struct nib_conversion *nib_conversion_find(const char *name) {
@@ -82,6 +85,7 @@ static uint32_t to_power(const struct nib_conversion *c, uint32_t magnitude, boo
 uint32_t nib_convert(const struct nib_conversion *c, uint32_t bits) {
     uint32_t magnitude = bits & NIB_BITS_MAGNITUDE;
     bool negative = bits >> 31 != 0;
+    if (c->special != NULL) return c->special(bits);
     if (magnitude > NIB_BITS_INFINITY) return negative ? c->nan_minus : c->nan_plus;
     return c->sign_bit != 0 ? to_small(c, magnitude, negative) : to_power(c, magnitude, negative);
 }

@@ -32,6 +32,8 @@ struct nib_conversion {
     uint32_t zero_code;
     enum nib_minus minus;
     bool wraps;                  /* below 2^-127 the exponent goes on downward, modulo 256; else it ends there */
+    /* Where neither form does: the code of a number that is given by its bits. */
+    uint32_t (*special)(uint32_t bits);
 };
 
 extern const struct nib_conversion nib_conversions[];

@@ -160,9 +160,8 @@ static uint8_t *nan_map(const struct check *c, const struct side *side) {
 }
 
 static bool codes_of_values(const struct check *c, const struct side *side, struct nib_rendered *out) {
-    struct nib_part like = {.rank = 2};
     uint8_t *nan = nan_map(c, side);
-    bool good = nan != NULL && side->q.axis == NIB_ALONG_COLS && nib_render(c->quantizer, &side->q, NIB_AS_CODES, &like, out);
+    bool good = nan != NULL && side->q.axis == NIB_ALONG_COLS && nib_render(c->quantizer, &side->q, NIB_AS_CODES, NIB_PART_INTEGER, out);
     for (size_t i = 0; good && i < side->q.rows * side->q.cols; i++) {
         uint8_t code = side->q.codes[i];
         float level = c->info.block->element->level[code];
@@ -173,40 +172,40 @@ static bool codes_of_values(const struct check *c, const struct side *side, stru
 }
 
 /* Other numbers in place of the values. */
-static bool instead(const struct check *c, const struct side *side, float *numbers, const struct nib_part *like,
+static bool instead(const struct check *c, const struct side *side, float *numbers, enum nib_part_type type,
                     struct nib_rendered *out) {
     struct nib_quantized q = side->q;
     q.values = numbers;
-    return numbers != NULL && nib_render(c->quantizer, &q, NIB_AS_VALUES, like, out);
+    return numbers != NULL && nib_render(c->quantizer, &q, NIB_AS_VALUES, type, out);
 }
 
-static bool levels(const struct check *c, const struct side *side, bool keep_nan, const struct nib_part *like,
+static bool levels(const struct check *c, const struct side *side, bool keep_nan, enum nib_part_type type,
                    struct nib_rendered *out) {
     size_t count = side->q.rows * side->q.cols;
     uint8_t *nan = keep_nan ? nan_map(c, side) : calloc(count + 1, 1);
     float *numbers = malloc((count + 1) * sizeof *numbers);
     for (size_t i = 0; i < count && nan != NULL && numbers != NULL; i++)
         numbers[i] = nan[i] ? NAN : c->info.block->element->level[side->q.codes[i]];
-    bool good = nan != NULL && instead(c, side, numbers, like, out);
+    bool good = nan != NULL && instead(c, side, numbers, type, out);
     free(nan);
     free(numbers);
     return good;
 }
 
-static bool stored(const struct check *c, const struct side *side, const struct nib_part *like, struct nib_rendered *out) {
+static bool stored(const struct check *c, const struct side *side, enum nib_part_type type, struct nib_rendered *out) {
     struct nib_error error;
     float *numbers = malloc((side->q.rows * side->q.cols + 1) * sizeof *numbers);
     bool good = numbers != NULL && nib_dequantize(c->quantizer, &side->q, numbers, &error) == NIB_OK &&
-                instead(c, side, numbers, like, out);
+                instead(c, side, numbers, type, out);
     free(numbers);
     return good;
 }
 
 /* As the explanation of the first element of each block tells. */
-static bool scales_used(const struct check *c, const struct side *side, const struct nib_part *like, struct nib_rendered *out) {
+static bool scales_used(const struct check *c, const struct side *side, struct nib_rendered *out) {
     const struct nib_quantized *q = &side->q;
     struct nib_error error;
-    if (q->axis != NIB_ALONG_COLS || !nib_render(c->quantizer, q, NIB_AS_SCALE_VALUES, like, out)) return false;
+    if (q->axis != NIB_ALONG_COLS || !nib_render(c->quantizer, q, NIB_AS_SCALE_VALUES, NIB_PART_F32, out)) return false;
     for (size_t r = 0; r < out->part.shape[0]; r++)
         for (size_t k = 0; k < q->scale_cols; k++) {
             struct nib_trace trace;
@@ -220,20 +219,18 @@ static bool scales_used(const struct check *c, const struct side *side, const st
     return true;
 }
 
-static bool make_any(const struct check *c, int which, int source, const struct nib_part *golden, struct nib_rendered *out) {
+static bool make_any(const struct check *c, int which, int source, enum nib_part_type type, struct nib_rendered *out) {
     const struct side *side = &c->side[which];
-    struct nib_part like = *golden;
-    like.shape[0] *= c->row_step;
     switch (source) {
+    case NIB_AS_SCALES: return nib_render(c->quantizer, &side->q, NIB_AS_SCALES_PER_LINE, type, out);
     case CODES_OF_VALUES: return codes_of_values(c, side, out);
     case LEVELS:
-    case LEVELS_OF_CODES: return levels(c, side, source == LEVELS, &like, out);
-    case SCALES_USED: return scales_used(c, side, &like, out);
-    case STORED: return stored(c, side, &like, out);
-    case ROTATED: return instead(c, side, side->rotated, &like, out);
-    default: break;
+    case LEVELS_OF_CODES: return levels(c, side, source == LEVELS, type, out);
+    case SCALES_USED: return scales_used(c, side, out);
+    case STORED: return stored(c, side, type, out);
+    case ROTATED: return instead(c, side, side->rotated, type, out);
+    default: return nib_render(c->quantizer, &side->q, (enum nib_rendition)source, type, out);
     }
-    return nib_render(c->quantizer, &side->q, (enum nib_rendition)source, &like, out);
 }
 
 /* Golden tensors keep row i of every row_step, and often only the first of those. */
@@ -287,7 +284,7 @@ static bool check_tensor(struct check *c, size_t i, const char *where, struct ta
     struct nib_error error;
     if (nib_file_bytes(c->golden, i, &golden.data, &bytes, &error) != NIB_OK) return complain(c, where, error.text);
     struct nib_rendered made;
-    if (!quantize(c, which) || !make_any(c, which, source, &golden, &made)) return complain(c, entry->name, "cannot be made");
+    if (!quantize(c, which) || !make_any(c, which, source, golden.type, &made)) return complain(c, entry->name, "cannot be made");
     select_rows(&made, &golden, c->row_step);
     struct nib_difference d;
     nib_part_compare(&golden, &made.part, &d);

@@ -185,21 +185,33 @@ static bool check(const struct line *l, const char *tree, const char *path, cons
     return good;
 }
 
+static bool exists(const char *path) {
+    FILE *there = fopen(path, "rb");
+    if (there != NULL) fclose(there);
+    return there != NULL;
+}
+
+/* The file of a case: from a GPU, or what a CPU gave, which is the same file where both gave the same. */
+static bool find_file(const struct line *l, const char *tree, const char *stem, char *path, size_t size) {
+    const char *files = strchr(l->directory, ':');
+    int length = (int)strcspn(l->directory, ":");
+    snprintf(path, size, "%s/%.*s/%s.cpu.safetensors", tree, length, l->directory, stem);
+    if (files != NULL && strcmp(files, ":cpu+") == 0 && exists(path)) return true;
+    snprintf(path, size, "%s/%.*s/%s.safetensors", tree, length, l->directory, stem);
+    return exists(path);
+}
+
 static bool run(const struct line *l, const char *tree) {
-    static const char *const cases[] = {"elem_f32.safetensors", "allbf16.safetensors"};
-    char path[1024];
+    static const char *const cases[] = {"elem_f32", "allbf16"};
+    char path[1024], name[320];
     uint64_t compared = 0, differing = 0, files = 0;
     bool good = true, single = after(l->directory, "tables/") != NULL;
     for (size_t i = 0; i < (single ? 1 : 2); i++) {
-        if (single)
-            snprintf(path, sizeof path, "%s/%s.safetensors", tree, l->directory);
-        else
-            snprintf(path, sizeof path, "%s/%s/%s", tree, l->directory, cases[i]);
-        FILE *there = fopen(path, "rb");
-        if (there == NULL) continue;
-        fclose(there);
+        snprintf(name, sizeof name, "%s.safetensors", single ? after(l->directory, "tables/") : cases[i]);
+        snprintf(path, sizeof path, "%s/%s.safetensors", tree, l->directory);
+        if (single ? !exists(path) : !find_file(l, tree, cases[i], path, sizeof path)) continue;
         files++;
-        good = check(l, tree, path, single ? strrchr(path, '/') + 1 : cases[i], &compared, &differing) && good;
+        good = check(l, tree, path, name, &compared, &differing) && good;
     }
     printf("%-44s %-36s %5llu %9llu %9llu %s\n", l->directory, l->function, (unsigned long long)files,
            (unsigned long long)compared, (unsigned long long)differing, compared == 0 ? "nothing was compared" : "");
