@@ -30,6 +30,7 @@ struct nib_consts {
     /* stochastic rounding */
     struct nib_sr_grid sr;
     bool translated;             /* counts are not codes */
+    bool sign_depends;           /* on the element being zero, or rounding to it */
     uint32_t keep_minus_zero, keep_small_minus; /* 1 where the signed_zero axis lets a sign stand */
 };
 

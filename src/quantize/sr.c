@@ -78,7 +78,7 @@ void nib_sr_grid_make(const struct nib_element *element, struct nib_sr_grid *out
         grid.regular = true;
         grid.inverse = 1 / magnitude[1];
         grid.lowest = ldexpf(magnitude[1], (int)mbits);
-        grid.top = (float)(count - 1);
+        grid.top = count - 1;
         grid.drop = 23 - mbits;
         grid.offset = (nib_bits_of_float(grid.lowest) >> grid.drop) - (1u << mbits);
     }

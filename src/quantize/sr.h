@@ -15,7 +15,7 @@ uint8_t nib_sr_code(const struct nib_element *element, float y, unsigned n, uint
 struct nib_sr_grid {
     bool regular;          /* the rest holds */
     float lowest, inverse; /* inverse of the step, a power of two */
-    float top;             /* count of the largest level */
+    uint32_t top;          /* count of the largest level */
     uint32_t drop;         /* bits of |y| that are discarded */
     uint32_t offset;       /* of the rest, to give the count */
     uint8_t code[16];      /* of a count, and of a count with a minus sign from 8 on */

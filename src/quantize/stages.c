@@ -42,6 +42,7 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     for (uint8_t i = 0; i < 16; i++) k->translated |= k->sr.code[i] != i;
     k->keep_minus_zero = q->axes.signed_zero != NIB_SIGNED_ZERO_NEGATIVE;
     k->keep_small_minus = q->axes.signed_zero != NIB_SIGNED_ZERO_DROP;
+    k->sign_depends = !k->keep_minus_zero || !k->keep_small_minus;
 }
 
 static nib_stochastic_stage *stochastic_of(const struct nib_quantizer *q, const struct nib_stages *stages) {
