@@ -19,6 +19,7 @@ static const struct {
     {"quantize", "-q ocp-mxfp4 --values 3,0.625 --explain 0,1"},
     {"dequantize", "-q te-nvfp4 --shape 1x2 --packed 0x27 --scales 0x7e --tensor-amax 6"},
     {"compare", "one.json one.json"},
+    {"gemm", "-u blackwell-tcgen05-nvfp4 -q te-nvfp4 -g 2x2x64"},
     {"identify", "one.json --input one.npy"},
     {"witness", "ocp-mxfp4 ocp-mxfp4 --set-b rounding=rna"},
     {"bias", "--dist gaussian -n 65536 -q e2m1-fp32 --rotate rht16"},
