@@ -126,6 +126,9 @@ struct nib_unit_options {
     int threads;                 /* 0: OMP_NUM_THREADS or all; the bits do not depend on it */
     const char *isa;             /* NULL: NIBBLE_ISA or the best one; "ref", "generic", "avx2", "avx512" */
 };
+/* The instruction set that nib_unit_multiply runs with for these operands: "ref", "generic", ... */
+NIB_API NIB_CHECK enum nib_status nib_unit_isa(const struct nib_unit *unit, enum nib_operand a, enum nib_operand b,
+                                               const char *isa, const char **out, struct nib_error *error);
 /* d (m x n accumulators, row-major) = c + A B^T by a chain of instructions over k; c NULL means +0.
  * c and d may be the same array. Strides count accumulators. */
 NIB_API NIB_CHECK enum nib_status nib_unit_multiply(const struct nib_unit *unit, const struct nib_unit_matrix *a,

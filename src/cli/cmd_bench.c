@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/bench_gemm.h"
 #include "cli/input.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -14,7 +15,7 @@ struct arguments {
     int64_t elements;
     int dtype, write;
     double seconds;
-    const char *isa;
+    const char *isa, *shape;
 };
 
 static const struct arguments defaults = {.elements = 1 << 24, .seconds = 0.5};
@@ -29,6 +30,7 @@ static const struct nib_option options[] = {
     NIB_OPT_CHOICE(struct arguments, write, "write", 'w', "WHAT", writes,
                    "packed codes and scales (the default), dequantized values, or everything"),
     NIB_OPT_REAL(struct arguments, seconds, "seconds", 0, "S", 0, 3600, "least time for each figure"),
+    NIB_OPT_TEXT(struct arguments, shape, "shape", 0, "MxNxK", "of bench gemm; 1024x1024x4096 by default"),
     NIB_OPT_TEXT(struct arguments, isa, "isa", 0, "ISA", "generic, avx2, avx512 or ref; by default the best (also NIBBLE_ISA)"),
     NIB_OPT_END,
 };
@@ -37,6 +39,7 @@ static const struct nib_example examples[] = {
     {"nibble bench quantize", "te-nvfp4 on one thread"},
     {"nibble bench quantize -q te-nvfp4,ocp-mxfp4 --dtype bf16 --threads 2", "others, from bf16"},
     {"nibble bench quantizers", "every built-in quantizer"},
+    {"nibble bench gemm --threads 2", "products through matrix units, beside OpenBLAS"},
     {NULL, NULL},
 };
 
@@ -99,9 +102,10 @@ static enum nib_status bench_one(const struct nib_call *call, const char *name, 
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *a = call->options;
     const char *what = call->value_count > 0 ? call->values[0] : "quantize";
+    if (strcmp(what, "gemm") == 0) return nib_bench_gemm(call, a->shape, a->seconds, a->isa, error);
     bool every = strcmp(what, "quantizers") == 0;
     if (!every && strcmp(what, "quantize") != 0)
-        return nib_fail(error, NIB_EINVAL, "bench \"%s\": expected quantize or quantizers", what);
+        return nib_fail(error, NIB_EINVAL, "bench \"%s\": expected quantize, quantizers or gemm", what);
     struct nib_table *table;
     enum nib_status status = nib_table_new("bench", columns, sizeof columns / sizeof *columns, &table, error);
     if (status != NIB_OK) return status;
@@ -124,13 +128,15 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
 }
 
 NIB_COMMAND(bench) = {
-    .values = "[quantize|quantizers]",
+    .values = "[quantize|quantizers|gemm]",
     .least = 0,
     .most = 1,
     .description =
         "Times quantizers on Gaussian numbers, on one thread unless --threads says otherwise: with the tensor amax given, and "
         "end to end with the pass that computes it. Beside each speed stands its share of what memory allows: the speed of a "
-        "kernel that only reads and writes the same bytes, measured in the same process.",
+        "kernel that only reads and writes the same bytes, measured in the same process.\n"
+        "bench gemm times products through matrix units beside OpenBLAS sgemm of the same shape, in turn and with the same "
+        "threads.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

@@ -50,6 +50,16 @@ static enum nib_status find_kernel(const struct nib_unit_job *job, const char *i
     return NIB_OK;
 }
 
+enum nib_status nib_unit_isa(const struct nib_unit *unit, enum nib_operand a, enum nib_operand b, const char *isa,
+                             const char **out, struct nib_error *error) {
+    struct nib_unit_matrix x = {.operand = a}, y = {.operand = b};
+    struct nib_unit_job job = {.unit = unit, .a = &x, .b = &y};
+    const struct nib_unit_kernel *kernel;
+    enum nib_status status = find_kernel(&job, isa, &kernel, error);
+    if (status == NIB_OK) *out = kernel != NULL ? kernel->isa : "ref";
+    return status;
+}
+
 static void pack(struct nib_unit_plan *plan) {
     const struct nib_unit_kernel *kernel = plan->kernel;
     int64_t tiles_a = (int64_t)plan->row_tiles, tiles_b = (int64_t)plan->column_tiles;
