@@ -46,9 +46,22 @@ NIB_INLINE vf f_set(float x) { return (vf){0} + x; }
 /* Modulo 2^32. */
 NIB_INLINE vi i_wrap_add(vi x, vi y) { return (vi)((vu)x + (vu)y); }
 NIB_INLINE vi i_select(vi mask, vi yes, vi no) { return (mask & yes) | (~mask & no); }
+/* Fixes the order of a sum: free to choose one, gcc computes all terms first and spills them. */
+#if defined(__x86_64__) && NIB_LANES > 4
+NIB_INLINE vi i_pin(vi x) {
+    #if NIB_LANES == 16
+    __asm__("" : "+v"(x));
+#else
+    __asm__("" : "+x"(x));
+#endif
+    return x;
+}
+#else
+NIB_INLINE vi i_pin(vi x) { return x; }
+#endif
 NIB_INLINE vf f_keep(vi mask, vf x) { return (vf)(mask & (vi)x); }
 
-/* h_: 16-bit lanes; h_dot sums the products of a pair. b_dot: unsigned bytes of x times signed bytes of
+/* d_multiply_add is for exact sums only: it may or may not round between. h_: 16-bit lanes; h_dot sums the products of a pair. b_dot: unsigned bytes of x times signed bytes of
  * y, a pair summed to 16 bits; callers stay below its saturation. b_dot4 sums four to 32 bits. */
 #if NIB_LANES == 16
 NIB_INLINE vi i_max(vi x, vi y) { return (vi)_mm512_max_epi32((__m512i)x, (__m512i)y); }
@@ -74,7 +87,7 @@ NIB_INLINE vd d_of_f_high(vf x) { return (vd)_mm512_cvtps_pd(_mm512_extractf32x8
 NIB_INLINE unsigned i_mask(vi x) { return _mm512_movepi32_mask((__m512i)x); }
 NIB_INLINE unsigned l_mask(vl x) { return _mm512_movepi64_mask((__m512i)x); }
 NIB_INLINE vf f_fma(vf x, vf y, vf z) { return (vf)_mm512_fmadd_ps((__m512)x, (__m512)y, (__m512)z); }
-NIB_INLINE vd d_fma(vd x, vd y, vd z) { return (vd)_mm512_fmadd_pd((__m512d)x, (__m512d)y, (__m512d)z); }
+NIB_INLINE vd d_multiply_add(vd x, vd y, vd z) { return (vd)_mm512_fmadd_pd((__m512d)x, (__m512d)y, (__m512d)z); }
 NIB_INLINE vf f_fp16(vf x) { return (vf)_mm512_cvtph_ps(_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT)); }
 #elif NIB_LANES == 8
 NIB_INLINE vi i_max(vi x, vi y) { return (vi)_mm256_max_epi32((__m256i)x, (__m256i)y); }
@@ -97,7 +110,7 @@ NIB_INLINE vd d_of_f_high(vf x) { return (vd)_mm256_cvtps_pd(_mm256_extractf128_
 NIB_INLINE unsigned i_mask(vi x) { return (unsigned)_mm256_movemask_ps((__m256)x); }
 NIB_INLINE unsigned l_mask(vl x) { return (unsigned)_mm256_movemask_pd((__m256d)x); }
 NIB_INLINE vf f_fma(vf x, vf y, vf z) { return (vf)_mm256_fmadd_ps((__m256)x, (__m256)y, (__m256)z); }
-NIB_INLINE vd d_fma(vd x, vd y, vd z) { return (vd)_mm256_fmadd_pd((__m256d)x, (__m256d)y, (__m256d)z); }
+NIB_INLINE vd d_multiply_add(vd x, vd y, vd z) { return (vd)_mm256_fmadd_pd((__m256d)x, (__m256d)y, (__m256d)z); }
 NIB_INLINE vf f_fp16(vf x) { return (vf)_mm256_cvtph_ps(_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT)); }
 #else
 #include "unit/simd_generic.h"

@@ -52,10 +52,7 @@ NIB_INLINE vf f_fma(vf x, vf y, vf z) {
     for (int i = 0; i < NIB_LANES; i++) z[i] = fmaf(x[i], y[i], z[i]);
     return z;
 }
-NIB_INLINE vd d_fma(vd x, vd y, vd z) {
-    for (int i = 0; i < NIB_LANES / 2; i++) z[i] = fma(x[i], y[i], z[i]);
-    return z;
-}
+NIB_INLINE vd d_multiply_add(vd x, vd y, vd z) { return x * y + z; }
 /* To FP16 and back. */
 NIB_INLINE vf f_fp16(vf x) {
     for (int i = 0; i < NIB_LANES; i++) {
