@@ -34,6 +34,7 @@ struct nib_quantized {
     float tensor_scale_encode;   /* multiplies before rounding (2688/amax); 1 without one */
     float tensor_scale_decode;   /* multiplies after */
     uint64_t nan_count, inf_count; /* in the input */
+    float *line_amax;            /* tensor_scope "row": the amax of every line along the axis; else NULL */
 };
 
 struct nib_quantize_options {

@@ -42,6 +42,7 @@ bool nib_axis_applies(enum nib_applies applies, const struct nib_block *block) {
     case NIB_APPLIES_E8M0: return block->scale->kind == NIB_SCALE_E8M0;
     case NIB_APPLIES_NOT_E8M0: return block->scale->kind != NIB_SCALE_E8M0;
     case NIB_APPLIES_SR:
+    case NIB_APPLIES_SELECT:
     case NIB_APPLIES_ANY: break;
     }
     return true;
@@ -54,6 +55,7 @@ const char *nib_applies_text(enum nib_applies applies) {
     case NIB_APPLIES_E8M0: return "an E8M0 block scale";
     case NIB_APPLIES_NOT_E8M0: return "a block scale other than E8M0";
     case NIB_APPLIES_SR: return "stochastic rounding, set before it";
+    case NIB_APPLIES_SELECT: return "a choice of select other than none, set before it";
     case NIB_APPLIES_ANY: break;
     }
     return "any block format";
@@ -99,6 +101,7 @@ bool nib_axes_hold(const struct nib_axes *axes, size_t index, const struct nib_b
     const struct nib_axis_info *axis = &nib_axis_table[index];
     if (!nib_axis_applies(axis->applies, block)) return false;
     if (axis->applies == NIB_APPLIES_SR && !nib_axes_stochastic(axes)) return false;
+    if (axis->applies == NIB_APPLIES_SELECT && axes->select == NIB_SELECT_NONE) return false;
     if (axis->is_number) return true;
     int choice = *(const int *)(const void *)((const char *)axes + axis->offset);
     return nib_axis_applies(axis->choices[choice].applies, block);
@@ -147,6 +150,9 @@ enum nib_status nib_axes_set(struct nib_axes *axes, const struct nib_block *bloc
     if (axis->applies == NIB_APPLIES_SR && !nib_axes_stochastic(axes))
         return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to rounding %s: it needs %s", axis->name,
                            nib_axis_table[nib_axis_find("rounding")].choices[axes->rounding].name, nib_applies_text(axis->applies));
+    if (axis->applies == NIB_APPLIES_SELECT && axes->select == NIB_SELECT_NONE)
+        return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to select none: it needs %s", axis->name,
+                           nib_applies_text(axis->applies));
     if (axis->is_number) return set_number(axes, axis, value, file, line, error);
     for (size_t c = 0; c < axis->count; c++)
         if (strcmp(axis->choices[c].name, value) == 0) {

@@ -30,7 +30,8 @@ struct nib_axes {
 #undef NIB_NUMBER
 };
 
-enum nib_applies { NIB_APPLIES_ANY, NIB_APPLIES_TENSOR, NIB_APPLIES_NO_TENSOR, NIB_APPLIES_E8M0, NIB_APPLIES_NOT_E8M0, NIB_APPLIES_SR };
+enum nib_applies { NIB_APPLIES_ANY, NIB_APPLIES_TENSOR, NIB_APPLIES_NO_TENSOR, NIB_APPLIES_E8M0, NIB_APPLIES_NOT_E8M0, NIB_APPLIES_SR,
+                   NIB_APPLIES_SELECT };
 
 struct nib_axis_choice {
     const char *name, *what;
@@ -51,7 +52,7 @@ extern const size_t nib_axis_count;
 
 /* Whether the rounding axis asks for random bits. */
 bool nib_axes_stochastic(const struct nib_axes *axes);
-/* Whether a condition holds for a block format (SR may hold for any), and in words ("the block format has a tensor scale"). */
+/* Whether a condition holds for a block format (SR and SELECT may hold for any), and in words ("the block format has a tensor scale"). */
 bool nib_axis_applies(enum nib_applies applies, const struct nib_block *block);
 const char *nib_applies_text(enum nib_applies applies);
 

@@ -23,12 +23,14 @@ void nib_quantizer_close(const struct nib_quantizer *quantizer) {
 
 /* The rounding rule and the codes of special values follow from the element and the axes. */
 static void finish(struct nib_quantizer *q) {
-    static const enum nib_rounding modes[] = {NIB_RNE, NIB_RNA, NIB_RNZ, NIB_RTZ, NIB_RTZ};
+    static const enum nib_rounding modes[NIB_AXIS_rounding_COUNT] = {
+        [NIB_ROUNDING_RNA] = NIB_RNA, [NIB_ROUNDING_RNZ] = NIB_RNZ, [NIB_ROUNDING_RTZ] = NIB_RTZ, [NIB_ROUNDING_SR] = NIB_RTZ}; /* the others: NIB_RNE */
     const struct nib_element *element = q->block->element;
     nib_rule_compile(element, modes[q->axes.rounding], &q->rule);
     q->code_of_min = element->code_of_rank[0];
     q->code_of_max = element->code_of_rank[element->levels - 1];
     q->code_of_zero = (uint8_t)nib_round_code(&q->rule, 0);
+    q->code_of_minus_zero = (uint8_t)nib_round_code(&q->rule, 0x80000000u);
     for (size_t i = 0; i < nib_axis_count; i++) {
         char buffer[NIB_AXIS_TEXT];
         if (nib_axis_table[i].is_number) snprintf(q->value_text[i], NIB_AXIS_TEXT, "%s", nib_axes_get(&q->axes, i, buffer));
@@ -269,7 +271,7 @@ enum nib_status nib_quantizer_of_grid(const struct nib_element *element, const s
         q->axes.block_scale = NIB_BLOCK_SCALE_B_OVER_Q;
         if (scale->kind == NIB_SCALE_E8M0) q->axes.scale_rounding = NIB_SCALE_ROUND_UP;
         q->axes.element_scale = NIB_ELEMENT_X_OVER_S;
-        q->axes.zero_scale = NIB_ZERO_SCALE_ZERO;
+        q->axes.zero_scale = NIB_ZERO_SCALE_X0;
         finish(q);
         status = write_text(q, error);
     }

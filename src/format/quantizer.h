@@ -18,6 +18,7 @@ struct nib_quantizer {
     struct nib_rule rule;        /* of the element and the rounding axis */
     uint8_t code_of_max;         /* code of the largest level */
     uint8_t code_of_min;         /* code of the smallest */
+    uint8_t code_of_minus_zero;  /* -0, or code_of_zero in a format without it */
     uint8_t code_of_zero;        /* +0, or the level nearest to zero in a grid without it */
     char *text;
     char sha256[65];

@@ -1,3 +1,4 @@
+#include <float.h>
 #include <math.h>
 #include "base/error.h"
 #include "base/fpenv.h"
@@ -37,7 +38,7 @@ float nib_amax_compute(const struct nib_quantizer *q, struct nib_view x, int thr
     bool dense = x.stride == x.cols;
     size_t lines = dense ? 1 : x.rows, length = dense ? x.rows * x.cols : x.cols;
     size_t pieces = (length + PIECE - 1) / PIECE;
-    bool skip = q->axes.amax_nan == NIB_AMAX_NAN_SKIP;
+    bool skip = q->axes.amax_nan == NIB_AMAX_NAN_SKIP && q->axes.tensor_amax_nan == NIB_TENSOR_AMAX_NAN_SAME;
     uint32_t most = 0;
 #pragma omp parallel for num_threads(nib_threads(threads)) reduction(max : most) schedule(static)
     for (size_t i = 0; i < lines * pieces; i++) {
@@ -49,6 +50,7 @@ float nib_amax_compute(const struct nib_quantizer *q, struct nib_view x, int thr
         most = here > most ? here : most;
         nib_fpenv_leave(saved);
     }
+    if (most == NIB_BITS_INFINITY && q->axes.amax_inf == NIB_AMAX_INF_MAX) return FLT_MAX;
     return most > NIB_BITS_INFINITY ? NAN : nib_float_of_bits(most);
 }
 

@@ -20,7 +20,7 @@ static void line_of_blocks(const struct nib_quantizer *q, const struct nib_tenso
         float value[NIB_CODES];
         uint32_t scale = scale_at(in, line / q->block->block_rows, start / size);
         for (unsigned code = 0; code < NIB_CODES; code++)
-            value[code] = nib_ref_dequantize(q, t, scale, (uint8_t)code, NULL);
+            value[code] = nib_ref_dequantize(q, t, scale, (uint8_t)code);
         size_t end = inner - start < size ? inner : start + size;
         for (size_t j = start; j < end; j++) {
             size_t at = along_cols ? line * in->cols + j : j * in->cols + line;
@@ -37,8 +37,9 @@ enum nib_status nib_dequantize(const struct nib_quantizer *q, const struct nib_q
     if (status != NIB_OK) return status;
     if (in->codes == NULL && in->packed == NULL) return nib_fail(error, NIB_EINVAL, "dequantize: neither codes nor packed codes");
     if (in->scales == NULL) return nib_fail(error, NIB_EINVAL, "dequantize: no block scales");
-    struct nib_tensor_scale t = nib_tensor_scale_none(q);
+    struct nib_tensor_scale t = nib_tensor_scale_none(q, NIB_F32);
     if (q->block->has_tensor_scale) {
+        t = nib_tensor_scale_of_amax(q, NIB_F32, in->tensor_amax);
         t.amax = in->tensor_amax;
         t.encode = in->tensor_scale_encode;
         t.decode = in->tensor_scale_decode;
@@ -48,7 +49,11 @@ enum nib_status nib_dequantize(const struct nib_quantizer *q, const struct nib_q
     {
         struct nib_fpenv saved = nib_fpenv_enter();
 #pragma omp for schedule(static)
-        for (size_t line = 0; line < lines; line++) line_of_blocks(q, &t, in, line, values);
+        for (size_t line = 0; line < lines; line++) {
+            struct nib_tensor_scale own = t;
+            if (in->line_amax != NULL) own = nib_tensor_scale_of_amax(q, NIB_F32, in->line_amax[line]);
+            line_of_blocks(q, &own, in, line, values);
+        }
         nib_fpenv_leave(saved);
     }
     return NIB_OK;

@@ -22,12 +22,12 @@ static void explain_block(const struct nib_quantizer *q, const struct nib_walk *
                 scratch->block_random[r * w->block_size + j] =
                     nib_sr_word(scratch->random, (band + r) * w->tile_inner + column + j, w->random.bytes);
     }
-    struct nib_ref_block block = {.x = scratch->block_x, .random = scratch->block_random, .count = (size_t)w->block_rows * w->block_size,
-        .codes = scratch->block_codes, .trace = trace,
+    struct nib_ref_block block = {.x = scratch->block_x, .random = scratch->block_random,
+        .count = (size_t)w->block_rows * w->block_size, .codes = scratch->block_codes, .values = scratch->block_values,
+        .trace = trace,
         .traced = (line - first_line - band) * w->block_size + (at - start - column)};
     nib_trace_tensor(trace, q, t);
     nib_ref_quantize(q, t, &block);
-    (void)nib_ref_dequantize(q, t, block.scale, block.codes[block.traced], trace);
 }
 
 enum nib_status nib_quantize_explain(const struct nib_quantizer *q, struct nib_view x,

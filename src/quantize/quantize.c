@@ -12,7 +12,7 @@ enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct ni
     if (!q->block->has_tensor_scale) {
         if (options->has_tensor_amax || options->has_tensor_scale)
             return nib_fail(error, NIB_EINVAL, "block format %s of quantizer %s has no tensor scale", q->block->name, q->name);
-        *out = nib_tensor_scale_none(q);
+        *out = nib_tensor_scale_none(q, x.dtype);
         return NIB_OK;
     }
     if (options->has_tensor_amax && options->has_tensor_scale)
@@ -22,10 +22,10 @@ enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct ni
     if (options->has_tensor_scale && !(options->tensor_scale_encode > 0 && options->tensor_scale_decode > 0))
         return nib_fail(error, NIB_EINVAL, "tensor scale: expected a number above 0");
     if (options->has_tensor_scale)
-        *out = nib_tensor_scale_given(q, options->tensor_scale_encode, options->tensor_scale_decode);
+        *out = nib_tensor_scale_given(q, x.dtype, options->tensor_scale_encode, options->tensor_scale_decode);
     else
         *out = nib_tensor_scale_of_amax(
-            q, options->has_tensor_amax ? options->tensor_amax : nib_amax_compute(q, x, options->threads, isa));
+            q, x.dtype, options->has_tensor_amax ? options->tensor_amax : nib_amax_compute(q, x, options->threads, isa));
     return NIB_OK;
 }
 
@@ -68,6 +68,63 @@ static enum nib_status run(const struct nib_stages *stages, const struct nib_wal
     return NIB_OK;
 }
 
+/* Everything about one tensor, or about one line of it where each line has a tensor scale of its own. */
+static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_view x,
+                                     const struct nib_quantize_options *options, const struct nib_isa *isa, bool reference,
+                                     struct nib_quantized *out, struct nib_error *error) {
+    struct nib_tensor_scale scale;
+    struct nib_specials specials = {0, 0};
+    enum nib_status status = nib_tensor_scale_choose(q, x, options, isa, &scale, error);
+    if (status != NIB_OK) return status;
+    struct nib_stages stages;
+    struct nib_walk walk;
+    nib_stages_make(q, &scale, isa, reference, &stages);
+    nib_walk_make(q, x, options->axis, &walk);
+    status = nib_walk_random(q, options, &walk, error);
+    if (status == NIB_OK) status = run(&stages, &walk, nib_threads(options->threads), out, &specials, error);
+    if (status != NIB_OK) return status;
+    out->tensor_amax = q->block->has_tensor_scale ? scale.amax : 0;
+    out->tensor_scale_encode = scale.encode;
+    out->tensor_scale_decode = scale.decode;
+    out->nan_count = specials.nan;
+    out->inf_count = specials.inf;
+    return NIB_OK;
+}
+
+/* One tensor scale per line: each line is a tensor that writes into its part of the buffers. */
+static enum nib_status quantize_lines(const struct nib_quantizer *q, struct nib_view x,
+                                      const struct nib_quantize_options *options, const struct nib_isa *isa, bool reference,
+                                      struct nib_quantized *out, struct nib_error *error) {
+    bool along_cols = options->axis == NIB_ALONG_COLS;
+    size_t lines = along_cols ? x.rows : x.cols, element = x.dtype == NIB_F32 ? 4 : 2;
+    struct nib_quantized total = *out;
+    total.tensor_amax = 0;
+    total.nan_count = total.inf_count = 0;
+    for (size_t i = 0; i < lines; i++) {
+        struct nib_view line = {(const char *)x.data + i * element * (along_cols ? x.stride : 1), x.dtype,
+            along_cols ? 1 : x.rows, along_cols ? x.cols : 1, x.stride};
+        struct nib_quantized part = *out;
+        size_t at = i * (along_cols ? out->cols : 1);
+        part.scale_rows = 1;
+        if (part.codes != NULL) part.codes += at;
+        if (part.values != NULL) part.values += at;
+        if (part.packed != NULL) part.packed += i * out->packed_stride;
+        if (part.scales != NULL) part.scales += i * out->scale_cols * out->scale_bytes;
+        enum nib_status status = quantize_part(q, line, options, isa, reference, &part, error);
+        if (status != NIB_OK) return status;
+        if (out->line_amax != NULL) out->line_amax[i] = part.tensor_amax;
+        if (!(part.tensor_amax <= total.tensor_amax)) {
+            total.tensor_amax = part.tensor_amax;
+            total.tensor_scale_encode = part.tensor_scale_encode;
+            total.tensor_scale_decode = part.tensor_scale_decode;
+        }
+        total.nan_count += part.nan_count;
+        total.inf_count += part.inf_count;
+    }
+    *out = total;
+    return NIB_OK;
+}
+
 enum nib_status nib_quantize(const struct nib_quantizer *q, struct nib_view x, const struct nib_quantize_options *options,
                              struct nib_quantized *out, struct nib_error *error) {
     static const struct nib_quantize_options defaults;
@@ -79,23 +136,9 @@ enum nib_status nib_quantize(const struct nib_quantizer *q, struct nib_view x, c
     if (status == NIB_OK) status = nib_isa_choose(options->isa, &isa, &reference, error);
     if (status != NIB_OK) return status;
     struct nib_fpenv saved = nib_fpenv_enter();
-    struct nib_tensor_scale scale;
-    struct nib_specials specials = {0, 0};
-    status = nib_tensor_scale_choose(q, x, options, isa, &scale, error);
-    if (status == NIB_OK) {
-        struct nib_stages stages;
-        struct nib_walk walk;
-        nib_stages_make(q, &scale, isa, reference, &stages);
-        nib_walk_make(q, x, options->axis, &walk);
-        status = nib_walk_random(q, options, &walk, error);
-        if (status == NIB_OK) status = run(&stages, &walk, nib_threads(options->threads), out, &specials, error);
-    }
+    bool by_line = q->block->has_tensor_scale && q->axes.tensor_scope == NIB_TENSOR_SCOPE_ROW;
+    status = by_line ? quantize_lines(q, x, options, isa, reference, out, error)
+                     : quantize_part(q, x, options, isa, reference, out, error);
     nib_fpenv_leave(saved);
-    if (status != NIB_OK) return status;
-    out->tensor_amax = q->block->has_tensor_scale ? scale.amax : 0;
-    out->tensor_scale_encode = scale.encode;
-    out->tensor_scale_decode = scale.decode;
-    out->nan_count = specials.nan;
-    out->inf_count = specials.inf;
-    return NIB_OK;
+    return status;
 }

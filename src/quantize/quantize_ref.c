@@ -2,118 +2,139 @@
 
 #include <float.h>
 #include <math.h>
-#include "core/convert.h"
 #include "core/round.h"
 #include "quantize/choice.h"
-#include "quantize/sr.h"
+#include "quantize/ref_e8m0.h"
+
+enum { CANDIDATE_MOST = 1024 }; /* elements of a block that chooses among candidates */
 
 float nib_ref_amax(const struct nib_quantizer *q, const float *x, size_t count) {
     float amax = 0;
     for (size_t i = 0; i < count; i++) {
         float magnitude = fabsf(x[i]);
-        if (isnan(magnitude) && q->axes.amax_nan == NIB_AMAX_NAN_PROPAGATE) return magnitude;
-        if (magnitude > amax) amax = magnitude; /* not fmaxf: a signaling NaN would win there */
+        if (isnan(magnitude)) { /* a signalling one would end fmaxf's memory of what came before */
+            if (q->axes.amax_nan == NIB_AMAX_NAN_PROPAGATE) return magnitude;
+            continue;
+        }
+        if (isinf(magnitude) && q->axes.amax_inf == NIB_AMAX_INF_MAX) magnitude = FLT_MAX;
+        amax = fmaxf(amax, magnitude);
     }
     return amax;
 }
 
-/* 2^e where e is the OCP MX shared exponent: floor(log2(amax)) - emax, and at least -127. */
-static float floor_scale(float amax, int emax) {
-    if (amax == 0 || !isfinite(amax)) return amax;
-    int exponent = ilogbf(amax) - emax;
-    return ldexpf(1, exponent < -127 ? -127 : exponent);
-}
+static uint32_t random_at(const struct nib_ref_block *block, size_t i) { return block->random != NULL ? block->random[i] : 0; }
 
-static float block_scale(const struct nib_quantizer *q, const struct nib_tensor_scale *t, float b) {
-    const float S = t->encode, D = t->decode, Q = t->block_target, rQ = t->block_reciprocal;
-    switch ((enum nib_axis_block_scale)q->axes.block_scale) {
-    case NIB_BLOCK_SCALE_B_X_SRQ: return b * (S * rQ);
-    case NIB_BLOCK_SCALE_S_X_BRQ: return S * (b * rQ);
-    case NIB_BLOCK_SCALE_BQ_X_S: return (b / Q) * S;
-    case NIB_BLOCK_SCALE_BQ_OVER_D: return (b / Q) / D;
-    case NIB_BLOCK_SCALE_BRQ_OVER_D: return (b * rQ) / D;
-    case NIB_BLOCK_SCALE_B_OVER_QD: return b / (Q * D);
-    case NIB_BLOCK_SCALE_B_OVER_Q: return b / Q;
-    case NIB_BLOCK_SCALE_B_X_RQ: return b * rQ;
-    case NIB_BLOCK_SCALE_FLOOR: return floor_scale(b, q->block->element->emax);
-    case NIB_AXIS_block_scale_COUNT: break;
+/* One way to quantize a block. */
+struct candidate {
+    struct nib_ref_scale scale;
+    uint8_t code[CANDIDATE_MOST];
+    float level[CANDIDATE_MOST];
+    float error;
+};
+
+static float error_of(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_ref_scale *scale,
+                      float level, float x) {
+    const float s = scale->value;
+    switch ((enum nib_axis_error_value)q->axes.error_value) {
+    case NIB_ERROR_VALUE_QSG_T: return ((level * s) * t->amax) / t->target - x;
+    case NIB_ERROR_VALUE_QSG_RT: return ((level * s) * t->amax) * t->target_reciprocal - x;
+    case NIB_ERROR_VALUE_SCALED: return (isnan(s) ? 98304.0f : level * s) - x * t->encode;
+    case NIB_ERROR_VALUE_FMA: return fmaf(-level, (s == 0 ? 1 : s) * t->decode, x);
+    case NIB_ERROR_VALUE_QS:
+    case NIB_AXIS_error_value_COUNT: break;
     }
-    return NAN;
+    return level * s - x;
 }
 
-static float bounded(const struct nib_axes *axes, float scale) {
-    if (isnan(scale) && axes->scale_bound_nan == NIB_SCALE_BOUND_NAN_KEEP) return scale;
-    if (!isinf(axes->scale_max)) scale = fminf(scale, axes->scale_max);
-    if (scale < axes->scale_min) scale = axes->scale_min;
-    return scale;
+static void measure(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_ref_block *block,
+                    struct candidate *c) {
+    float d[CANDIDATE_MOST];
+    for (size_t i = 0; i < block->count; i++) d[i] = error_of(q, t, &c->scale, c->level[i], block->x[i]);
+    c->error = nib_ref_error_sum(q, d, block->count, q->block->block_cols);
 }
 
-/* A plain cast has no largest code to stop at: what rounds beyond it is NaN. */
-static bool overflows(const struct nib_scale *scale, float value) {
-    if (scale->kind != NIB_SCALE_MINIFLOAT) return isinf(value);
-    float half_step = ldexpf(1, ilogbf(scale->max_value) - scale->mbits - 1);
-    float limit = scale->max_value + half_step;
-    return (scale->max_code & 1) != 0 ? value >= limit : value > limit;
-}
-
-static uint32_t scale_code(const struct nib_quantizer *q, float value) {
-    static const enum nib_scale_rounding modes[] = {NIB_SCALE_NEAREST, NIB_SCALE_UP, NIB_SCALE_DOWN};
-    const struct nib_scale *scale = q->block->scale;
-    if (q->axes.scale_overflow == NIB_SCALE_OVERFLOW_NAN && overflows(scale, value)) return scale->nan_code;
-    return nib_scale_encode(scale, modes[q->axes.scale_rounding], value);
-}
-
-static float scaled_element(const struct nib_quantizer *q, const struct nib_tensor_scale *t, float s, float x) {
-    const float S = t->encode, D = t->decode;
-    if (s == 0 && q->axes.zero_scale == NIB_ZERO_SCALE_ZERO) return copysignf(0, x);
-    switch ((enum nib_axis_element_scale)q->axes.element_scale) {
-    case NIB_ELEMENT_X_RSRS: return x * fminf(1.0f / (s * (1.0f / S)), FLT_MAX);
-    case NIB_ELEMENT_X_OVER_SD: return x / (s * D);
-    case NIB_ELEMENT_X_OVER_SS: return x / (s / S);
-    case NIB_ELEMENT_X_RDS: return x * ((1.0f / D) / s);
-    case NIB_ELEMENT_X_OVER_S: return x / s;
-    case NIB_ELEMENT_X_RS: return x * (1.0f / s);
-    case NIB_AXIS_element_scale_COUNT: break;
+static void make_candidate(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
+                           const struct nib_ref_block *block, float amax, float expand, struct candidate *c) {
+    c->scale = nib_ref_scale_of(q, t, block->x, block->count, amax, expand);
+    for (size_t i = 0; i < block->count; i++) {
+        struct nib_ref_element e = nib_ref_element_of(q, t, &c->scale, block->x[i], random_at(block, i));
+        c->code[i] = e.code;
+        c->level[i] = e.level;
     }
-    return NAN;
+    measure(q, t, block, c);
 }
 
-static uint8_t element_code(const struct nib_quantizer *q, float y, uint32_t random) {
-    const struct nib_axes *axes = &q->axes;
-    if (isnan(y)) {
-        switch ((enum nib_axis_element_nan)axes->element_nan) {
-        case NIB_ELEMENT_NAN_MAX: return q->code_of_max;
-        case NIB_ELEMENT_NAN_SIGN_MAX: return signbit(y) ? q->code_of_min : q->code_of_max;
-        case NIB_ELEMENT_NAN_ZERO:
-        case NIB_AXIS_element_nan_COUNT: break;
+/* The same scale with INT4 levels, 6/7 of a step apart; the sign bit of the scale tells. */
+static void make_int4_candidate(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
+                                const struct nib_ref_block *block, const struct candidate *fp4, struct candidate *c) {
+    float d[CANDIDATE_MOST];
+    c->scale = fp4->scale;
+    for (size_t i = 0; i < block->count; i++) {
+        struct nib_ref_element e = nib_ref_element_of(q, t, &c->scale, block->x[i], random_at(block, i));
+        float wide = e.scaled * 1.16666666f;
+        float level = isnan(wide) ? wide : rintf(fminf(fmaxf(wide, -7), 7));
+        c->code[i] = isnan(level) ? 0 : (uint8_t)((int)level & 15);
+        c->level[i] = level;
+        float value = ((level * c->scale.value) * t->amax) * 0.8571428571f;
+        bool divide = q->axes.error_value == NIB_ERROR_VALUE_QSG_T;
+        d[i] = (divide ? value / t->target : value * t->target_reciprocal) - block->x[i];
+    }
+    c->error = nib_ref_error_sum(q, d, block->count, q->block->block_cols);
+}
+
+static void pick(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_ref_block *block,
+                 float amax, struct candidate *best) {
+    struct candidate other;
+    make_candidate(q, t, block, amax, 1, best);
+    switch ((enum nib_axis_select)q->axes.select) {
+    case NIB_SELECT_4OVER6:
+    case NIB_SELECT_4OVER6_NAN4:
+        make_candidate(q, t, block, amax, 1.5f, &other);
+        if (q->axes.select == NIB_SELECT_4OVER6 ? other.error < best->error : !(best->error <= other.error)) *best = other;
+        return;
+    case NIB_SELECT_IF4:
+        make_int4_candidate(q, t, block, best, &other);
+        if (other.error < best->error || (best->scale.code & 0x80) != 0) {
+            if (other.error < best->error) other.scale.code |= 0x80;
+            *best = other;
         }
-        return q->code_of_zero;
+        return;
+    case NIB_SELECT_HALVES:
+        make_candidate(q, t, block, amax * 0.5f, 1, &other);
+        if (other.error < best->error) *best = other;
+        make_candidate(q, t, block, amax * 2, 1, &other);
+        if (other.error < best->error) *best = other;
+        return;
+    case NIB_SELECT_NONE:
+    case NIB_AXIS_select_COUNT: return;
     }
-    uint8_t code = nib_axes_stochastic(axes) ? nib_sr_code(q->block->element, y, 8u << axes->sr_bits, random)
-                                             : (uint8_t)nib_round_code(&q->rule, nib_bits_of_float(y));
-    bool zero = q->block->element->level[code] == 0;
-    if (zero && (axes->signed_zero == NIB_SIGNED_ZERO_DROP || (axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE && y == 0)))
-        code = q->code_of_zero;
-    return code;
 }
 
-float nib_ref_dequantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, uint32_t scale, uint8_t code,
-                         struct nib_trace *trace) {
-    const float S = t->encode, D = t->decode, s = nib_scale_decode(q->block->scale, scale);
-    const float level = q->block->element->level[code];
-    float factor = s, value = 0;
-    switch ((enum nib_axis_dequantize)q->axes.dequantize) {
-    case NIB_DEQUANTIZE_SGT: factor = (s * t->amax) * t->target_reciprocal; break;
-    case NIB_DEQUANTIZE_S_X_D: factor = s * D; break;
-    case NIB_DEQUANTIZE_S_OVER_S: factor = s / S; break;
-    case NIB_DEQUANTIZE_QS_X_D:
-    case NIB_DEQUANTIZE_QS:
-    case NIB_AXIS_dequantize_COUNT: break;
+/* The sign bit of an IF4 scale says INT4 and is no sign. */
+static bool is_int4(const struct nib_quantizer *q, uint32_t scale) {
+    return q->axes.select == NIB_SELECT_IF4 && (scale & 0x80) != 0;
+}
+static float int4_level(uint8_t code) { return (float)(code > 7 ? (int)code - 16 : (int)code) * 0.8571428571f; }
+
+/* What exceeds a nibble spills into the other one of its byte. */
+static void spill(uint8_t *codes, size_t count) {
+    for (size_t i = 0; i + 1 < count; i += 2) {
+        uint8_t byte = (uint8_t)(codes[i + 1] << 4 | codes[i]);
+        codes[i] = byte & 15;
+        codes[i + 1] = byte >> 4;
     }
-    value = level * factor;
-    if (q->axes.dequantize == NIB_DEQUANTIZE_QS_X_D) value = value * D;
-    nib_trace_number(trace, "dequantized value", NIB_CHOICE_NAME(q, dequantize), value);
-    return value;
+    if (count % 2 != 0) codes[count - 1] &= 15;
+}
+
+static void select_block(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_ref_block *block,
+                         float amax) {
+    struct candidate best;
+    pick(q, t, block, amax, &best);
+    block->scale = best.scale.code;
+    for (size_t i = 0; i < block->count; i++) {
+        block->codes[i] = best.code[i];
+        block->values[i] = nib_ref_value(q, t, &best.scale, is_int4(q, block->scale) ? int4_level(best.code[i]) : best.level[i]);
+    }
 }
 
 /* Distance from the scaled element to the nearest cell border, in binary32 steps at its size. Borders are the middles
@@ -129,28 +150,80 @@ static double tie_distance(const struct nib_quantizer *q, float y) {
     return isnan(y) ? NAN : best;
 }
 
-void nib_ref_quantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_ref_block *block) {
-    struct nib_trace *trace = block->trace;
-    float b = nib_ref_amax(q, block->x, block->count);
-    nib_trace_number(trace, "block amax", "b", b);
-    float v = block_scale(q, t, b);
-    nib_trace_number(trace, "block scale before rounding", NIB_CHOICE_NAME(q, block_scale), v);
-    if (q->block->scale->kind != NIB_SCALE_E8M0) v = bounded(&q->axes, v);
-    block->scale = scale_code(q, v);
-    float s = nib_scale_decode(q->block->scale, block->scale);
-    nib_trace_code(trace, "block scale", q->block->scale->name, block->scale, s);
-    for (size_t i = 0; i < block->count; i++) {
-        float y = scaled_element(q, t, s, block->x[i]);
-        if (q->axes.element_precision == NIB_ELEMENT_BF16)
-            y = nib_float_of_bits(nib_bits_of_bf16(nib_bf16_of_bits(nib_bits_of_float(y))));
-        block->codes[i] = element_code(q, y, nib_axes_stochastic(&q->axes) ? block->random[i] : 0);
-        if (trace == NULL || i != block->traced) continue;
-        nib_trace_number(trace, "element", "x", block->x[i]);
-        nib_trace_number(trace, "scaled element", NIB_CHOICE_NAME(q, element_scale), y);
-        if (nib_axes_stochastic(&q->axes))
-            nib_trace_code(trace, "random integer", "r", block->random[i], (float)block->random[i]);
-        nib_trace_code(trace, "code", NIB_CHOICE_NAME(q, rounding), block->codes[i],
-                       q->block->element->level[block->codes[i]]);
-        trace->tie_distance_ulp = tie_distance(q, y);
+static void trace_element(const struct nib_quantizer *q, struct nib_trace *trace, float x, uint32_t random,
+                          const struct nib_ref_element *e, uint8_t code, float value) {
+    nib_trace_number(trace, "element", "x", x);
+    nib_trace_number(trace, "scaled element", NIB_CHOICE_NAME(q, element_scale), e->scaled);
+    if (nib_axes_stochastic(&q->axes)) nib_trace_code(trace, "random integer", "r", random, (float)random);
+    nib_trace_code(trace, "code", NIB_CHOICE_NAME(q, rounding), code, e->level);
+    nib_trace_number(trace, "dequantized value", NIB_CHOICE_NAME(q, dequantize), value);
+    trace->tie_distance_ulp = tie_distance(q, e->scaled);
+}
+
+/* x times the identity on tensor cores: TF32 operands, and 0*inf in every other sum of the block. */
+static void through_tf32(const float *x, size_t count, float *out) {
+    size_t special = 0, at = 0;
+    for (size_t i = 0; i < count; i++) {
+        out[i] = nib_float_of_bits(nib_bits_of_float(x[i]) & 0xFFFFE000u);
+        if (!isfinite(x[i])) special++, at = i;
     }
+    for (size_t i = 0; special > 0 && i < count; i++)
+        if (special > 1 || i != at) out[i] = NAN;
+}
+
+static void quantize_block(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_ref_block *block);
+
+void nib_ref_quantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_ref_block *block) {
+    if (q->axes.input_precision != NIB_INPUT_TF32 || block->count > CANDIDATE_MOST) {
+        quantize_block(q, t, block);
+        return;
+    }
+    float x[CANDIDATE_MOST];
+    const float *given = block->x;
+    through_tf32(given, block->count, x);
+    if (t->bf16) /* exact products: only what is not finite spreads */
+        for (size_t i = 0; i < block->count; i++) x[i] = isnan(x[i]) ? x[i] : given[i];
+    block->x = x;
+    quantize_block(q, t, block);
+    block->x = given;
+}
+
+static void quantize_block(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_ref_block *block) {
+    struct nib_trace *trace = block->trace;
+    float amax = nib_ref_amax(q, block->x, block->count);
+    nib_trace_number(trace, "block amax", "b", amax);
+    struct nib_ref_scale s = nib_ref_scale_of(q, t, block->x, block->count, amax, 1);
+    struct nib_ref_element traced = {0, 0, 0};
+    if (q->axes.select != NIB_SELECT_NONE && block->count <= CANDIDATE_MOST) {
+        select_block(q, t, block, amax);
+        if (trace != NULL) traced = nib_ref_element_of(q, t, &s, block->x[block->traced], random_at(block, block->traced));
+    } else {
+        block->scale = s.code;
+        for (size_t i = 0; i < block->count; i++) {
+            struct nib_ref_element e = nib_ref_element_of(q, t, &s, block->x[i], random_at(block, i));
+            block->codes[i] = e.code;
+            block->values[i] = nib_ref_value(q, t, &s, e.level);
+            if (trace != NULL && i == block->traced) traced = e;
+        }
+    }
+    if (q->axes.rounding == NIB_ROUNDING_FLOAT_BITS) spill(block->codes, block->count);
+    if (trace == NULL) return;
+    nib_trace_number(trace, "block scale before rounding", NIB_CHOICE_NAME(q, block_scale), s.before);
+    nib_trace_code(trace, "block scale", q->block->scale->name, s.code, s.value);
+    if (s.code != block->scale)
+        nib_trace_code(trace, "block scale of the better candidate", NIB_CHOICE_NAME(q, select), block->scale, 0);
+    trace_element(q, trace, block->x[block->traced], random_at(block, block->traced), &traced, block->codes[block->traced],
+                  block->values[block->traced]);
+}
+
+float nib_ref_dequantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, uint32_t scale, uint8_t code) {
+    bool int4 = is_int4(q, scale);
+    struct nib_ref_scale s = {.code = scale};
+    if (q->block->scale->kind == NIB_SCALE_E8M0)
+        s.value = nib_ref_e8m0_decode(q, scale);
+    else
+        s.value = nib_scale_decode(q->block->scale, int4 ? scale & 0x7F : scale);
+    float level = int4 ? int4_level(code) : q->block->element->level[code];
+    if (level == 0 && q->axes.value_zero == NIB_VALUE_ZERO_PLUS) level = 0;
+    return nib_ref_value(q, t, &s, level);
 }

@@ -23,6 +23,8 @@ enum nib_status nib_quantized_alloc(const struct nib_quantizer *q, size_t rows, 
     if (want & NIB_WANT_PACKED) failed |= (made.packed = nib_alloc(lines, made.packed_stride, "packed codes", error)) == NULL;
     if (want & NIB_WANT_SCALES) failed |= (made.scales = nib_alloc(scales, made.scale_bytes, "scales", error)) == NULL;
     if (want & NIB_WANT_VALUES) failed |= (made.values = nib_alloc(rows * cols, sizeof(float), "values", error)) == NULL;
+    bool by_line = q->block->has_tensor_scale && q->axes.tensor_scope == NIB_TENSOR_SCOPE_ROW;
+    if (by_line) failed |= (made.line_amax = nib_alloc(lines, sizeof(float), "tensor amax by line", error)) == NULL;
     if (failed) {
         nib_quantized_free(&made);
         return NIB_ENOMEM;
@@ -37,6 +39,7 @@ void nib_quantized_free(struct nib_quantized *quantized) {
     free(quantized->packed);
     free(quantized->scales);
     free(quantized->values);
+    free(quantized->line_amax);
     *quantized = (struct nib_quantized){0};
 }
 

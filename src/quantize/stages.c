@@ -3,17 +3,11 @@
 #include <string.h>
 #include "base/error.h"
 
+/* Whether a factor divides; choices without a stage function do not matter here. */
 enum nib_operation nib_element_operation(int element_scale) {
-    switch ((enum nib_axis_element_scale)element_scale) {
-    case NIB_ELEMENT_X_OVER_SD:
-    case NIB_ELEMENT_X_OVER_SS:
-    case NIB_ELEMENT_X_OVER_S: return NIB_DIVIDE;
-    case NIB_ELEMENT_X_RSRS:
-    case NIB_ELEMENT_X_RDS:
-    case NIB_ELEMENT_X_RS:
-    case NIB_AXIS_element_scale_COUNT: break;
-    }
-    return NIB_MULTIPLY;
+    static const bool divides[NIB_AXIS_element_scale_COUNT] = {[NIB_ELEMENT_X_OVER_SD] = true,
+        [NIB_ELEMENT_X_OVER_SS] = true, [NIB_ELEMENT_X_OVER_S] = true};
+    return divides[element_scale] ? NIB_DIVIDE : NIB_MULTIPLY;
 }
 
 static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_consts *k) {
@@ -52,8 +46,9 @@ static nib_stochastic_stage *stochastic_of(const struct nib_quantizer *q, const 
 
 /* The encoding that the element stage implements, or NIB_ENCODINGS where only the reference does. */
 static enum nib_encoding encoding_of(const struct nib_quantizer *q) {
-    static const enum nib_encoding by_axis[] = {NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE, NIB_ENCODE_DROP};
-    if (nib_axes_stochastic(&q->axes)) return NIB_ENCODINGS;
+    static const enum nib_encoding by_axis[NIB_AXIS_signed_zero_COUNT] = {NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE,
+        NIB_ENCODE_DROP, NIB_ENCODINGS, NIB_ENCODINGS};
+    if (q->axes.rounding > NIB_ROUNDING_RTZ) return NIB_ENCODINGS;
     if (q->rule.symmetric) return by_axis[q->axes.signed_zero];
     bool sign_free = !q->block->element->has_negative_zero || q->axes.signed_zero == NIB_SIGNED_ZERO_KEEP;
     return sign_free ? NIB_ENCODE_GRID : NIB_ENCODINGS;
@@ -61,8 +56,10 @@ static enum nib_encoding encoding_of(const struct nib_quantizer *q) {
 
 static nib_codec_stage *codec_of(const struct nib_quantizer *q, const struct nib_isa *isa) {
     int rounding = q->axes.scale_rounding;
+    if (rounding > NIB_SCALE_ROUND_DOWN) return NULL;
     switch (q->block->scale->kind) {
-    case NIB_SCALE_E8M0:
+    case NIB_SCALE_E8M0: /* the stage of b/2^emax has rounded down already */
+        if (q->axes.block_scale == NIB_BLOCK_SCALE_EXPONENT && rounding != NIB_SCALE_ROUND_DOWN) return NULL;
         return isa->codec[rounding == NIB_SCALE_ROUND_UP     ? NIB_CODEC_E8M0_UP
                           : rounding == NIB_SCALE_ROUND_DOWN ? NIB_CODEC_E8M0_DOWN
                                                              : NIB_CODEC_E8M0];
@@ -71,6 +68,17 @@ static nib_codec_stage *codec_of(const struct nib_quantizer *q, const struct nib
     case NIB_SCALE_FP32: return isa->codec[NIB_CODEC_FP32];
     }
     return NULL;
+}
+
+/* Axes that no stage knows must stand at their first choice, unless they only concern blocks that the reference gets. */
+static bool plain(const struct nib_axes *axes) {
+    return axes->amax_inf == NIB_AMAX_INF_KEEP && axes->tensor_zero == NIB_TENSOR_ZERO_FORMULA &&
+           axes->scale_precision == NIB_SCALE_PRECISION_FP32 && axes->scale_if_zero == 0 && axes->code_if_zero == 0 &&
+           axes->exponent_max == 127 && axes->e8m0_zero == NIB_E8M0_ZERO_BOTTOM &&
+           axes->e8m0_bottom == NIB_E8M0_BOTTOM_127 && axes->scale_ste == NIB_SCALE_STE_OFF &&
+           axes->element_inf == NIB_ELEMENT_INF_SATURATE && axes->value_zero == NIB_VALUE_ZERO_KEEP &&
+           axes->input_precision == NIB_INPUT_EXACT && axes->e8m0_low == NIB_E8M0_LOW_CLAMP &&
+           axes->select == NIB_SELECT_NONE;
 }
 
 void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa, bool reference,
@@ -89,7 +97,8 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     out->stochastic = stochastic_of(q, out);
     out->dequantize = isa->dequantize[axes->dequantize];
     if (axes->dequantize == NIB_DEQUANTIZE_QS_X_D) out->second = t->decode;
-    bool complete = out->block_scale && out->codec && out->factor && (out->encode || out->stochastic) && out->dequantize;
+    bool complete = out->block_scale && out->codec && out->factor && (out->encode || out->stochastic) && out->dequantize &&
+                    plain(axes);
     bool finite = isfinite(t->amax) && isfinite(t->encode) && isfinite(t->decode);
     out->reference = reference || !complete || !finite;
 }

@@ -37,7 +37,7 @@ void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_ax
 struct nib_scratch {
     float *x, *values;
     uint8_t *codes;
-    float *block_x;              /* one block, gathered for the reference */
+    float *block_x, *block_values; /* one block, gathered for the reference */
     uint8_t *block_codes;
     uint8_t *random;             /* of the tile */
     uint32_t *block_random;

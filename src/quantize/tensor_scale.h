@@ -7,19 +7,26 @@
 
 /* Constants of one tensor, each rounded once to binary32. */
 struct nib_tensor_scale {
-    float amax;      /* g */
-    float encode;    /* S */
-    float decode;    /* D */
+    float amax;              /* g */
+    float encode;            /* S */
+    float decode;            /* D */
+    float target;            /* T */
     float target_reciprocal; /* rT */
     float block_target;      /* Q */
     float block_reciprocal;  /* rQ */
+    double encode_double;    /* S of the choices that compute in binary64 */
+    bool bf16;               /* the input's type, for axes that follow it */
 };
 
 /* From the tensor amax by the quantizer's axes. */
-struct nib_tensor_scale nib_tensor_scale_of_amax(const struct nib_quantizer *q, float amax);
+struct nib_tensor_scale nib_tensor_scale_of_amax(const struct nib_quantizer *q, enum nib_dtype dtype, float amax);
 /* From a scale that the caller has; the amax that dequantization may ask for is T*D. */
-struct nib_tensor_scale nib_tensor_scale_given(const struct nib_quantizer *q, float encode, float decode);
+struct nib_tensor_scale nib_tensor_scale_given(const struct nib_quantizer *q, enum nib_dtype dtype, float encode,
+                                               float decode);
 /* Where the block format has no tensor scale. */
-struct nib_tensor_scale nib_tensor_scale_none(const struct nib_quantizer *q);
+struct nib_tensor_scale nib_tensor_scale_none(const struct nib_quantizer *q, enum nib_dtype dtype);
+
+/* x rounded to bfloat16 where the axes say that scales follow a bfloat16 input. */
+float nib_tensor_scale_rounded(const struct nib_quantizer *q, const struct nib_tensor_scale *t, float x);
 
 #endif

@@ -16,9 +16,12 @@ struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_erro
     size_t block = (size_t)walk->block_rows * walk->block_size;
     scratch->block_x = nib_alloc(block, sizeof *scratch->block_x, "a block of elements", error);
     scratch->block_codes = nib_alloc(block, 1, "a block of codes", error);
+    scratch->block_values = nib_alloc(block, sizeof *scratch->block_values, "a block of values", error);
     scratch->random = nib_alloc(count, walk->random.bytes, "random bits", error);
     scratch->block_random = nib_alloc(block, sizeof *scratch->block_random, "random bits of a block", error);
-    if (scratch->x && scratch->random && scratch->block_random && scratch->values && scratch->codes && scratch->block_x && scratch->block_codes) return scratch;
+    if (scratch->x && scratch->values && scratch->codes && scratch->block_x && scratch->block_values && scratch->block_codes &&
+        scratch->random && scratch->block_random)
+        return scratch;
     nib_scratch_free(scratch);
     return NULL;
 }
@@ -32,6 +35,7 @@ void nib_scratch_free(struct nib_scratch *scratch) {
     free(scratch->block_codes);
     free(scratch->random);
     free(scratch->block_random);
+    free(scratch->block_values);
     free(scratch);
 }
 
@@ -108,14 +112,14 @@ static void reference_block(const struct nib_stages *stages, const struct nib_wa
         for (size_t j = 0; j < size; j++)
             scratch->block_random[r * size + j] =
                 nib_sr_word(scratch->random, (band * w->block_rows + r) * w->tile_inner + column * size + j, w->random.bytes);
-    struct nib_ref_block block = {.x = x, .count = size * w->block_rows, .codes = codes, .random = scratch->block_random};
+    struct nib_ref_block block = {.x = x, .count = size * w->block_rows, .codes = codes, .values = scratch->block_values,
+        .random = scratch->block_random};
     nib_ref_quantize(stages->q, &stages->k.tensor, &block);
     for (size_t r = 0; r < w->block_rows; r++) {
         size_t line = band * w->block_rows + r, at = line * w->tile_inner + column * size;
         scratch->scale[line * w->tile_blocks + column] = block.scale;
         memcpy(p->codes + at, codes + r * size, size);
-        for (size_t j = 0; want_values && j < size; j++)
-            p->values[at + j] = nib_ref_dequantize(stages->q, &stages->k.tensor, block.scale, codes[r * size + j], NULL);
+        if (want_values) memcpy(p->values + at, block.values + r * size, size * sizeof *p->values);
     }
 }
 
@@ -152,8 +156,8 @@ static bool is_special(const struct nib_stages *stages, struct nib_scratch *t, s
     const struct nib_axes *axes = &stages->q->axes;
     if (t->amax[i] >= NIB_BITS_INFINITY || !(t->v[i] < INFINITY)) return true;
     if (axes->scale_overflow == NIB_SCALE_OVERFLOW_NAN && t->v[i] > stages->k.largest_scale) return true;
-    if (t->s[i] == 0 && axes->zero_scale == NIB_ZERO_SCALE_ZERO) {
-        t->factor[i] = stages->operation == NIB_MULTIPLY ? 0 : INFINITY; /* either way a zero with the sign of x */
+    if (t->s[i] == 0 && axes->zero_scale == NIB_ZERO_SCALE_X0) {
+        t->factor[i] = stages->operation == NIB_MULTIPLY ? 0 : INFINITY; /* either way x*0 */
         return false;
     }
     return !(t->factor[i] < INFINITY) || (stages->operation == NIB_DIVIDE && t->factor[i] == 0);

@@ -4,6 +4,7 @@
 #include "format/embedded.h"
 #include "format/quantizer.h"
 #include "nib_test.h"
+#include "quantize/stages.h"
 
 #include <math.h>
 #include <nibble/quantize.h>
@@ -88,17 +89,30 @@ static void compare_all(const struct nib_quantizer *q, struct nib_view x, enum n
         NIB_CHECKF(status == NIB_OK && same(&reference, &fast), "%s, %s, %d threads, dtype %d, axis %d, %zu x %zu: differs",
                    q->name, isas[i], o.threads, (int)x.dtype, (int)axis, x.rows, x.cols);
     }
+    /* NaN and infinity leave no trace in codes, nor does what the float-bits rounding carries from one into another */
+    bool exact = reference.nan_count + reference.inf_count == 0 && q->axes.rounding != NIB_ROUNDING_FLOAT_BITS;
     memset(fast.values, 0xCA, x.rows * x.cols * sizeof(float));
     float *values = fast.values;
     NIB_OK_OR_FAIL(nib_dequantize(q, &reference, values, &error), error);
-    NIB_CHECKF(same_floats(values, reference.values, x.rows * x.cols), "%s: dequantize from codes differs", q->name);
+    NIB_CHECKF(!exact || same_floats(values, reference.values, x.rows * x.cols), "%s: dequantize from codes differs", q->name);
     uint8_t *codes = reference.codes;
     reference.codes = NULL;
     NIB_OK_OR_FAIL(nib_dequantize(q, &reference, values, &error), error);
-    NIB_CHECKF(same_floats(values, reference.values, x.rows * x.cols), "%s: dequantize from packed codes differs", q->name);
+    NIB_CHECKF(!exact || same_floats(values, reference.values, x.rows * x.cols), "%s: dequantize from packed codes differs", q->name);
     reference.codes = codes;
     nib_quantized_free(&reference);
     nib_quantized_free(&fast);
+}
+
+/* Quantizers without stages are the reference throughout; a few trials do. */
+static uint32_t sample_of(const struct nib_quantizer *q) {
+    const struct nib_isa *isa;
+    bool reference;
+    struct nib_stages stages;
+    struct nib_tensor_scale t = nib_tensor_scale_of_amax(q, NIB_F32, 1);
+    if (nib_isa_choose("generic", &isa, &reference, NULL) != NIB_OK) return 1;
+    nib_stages_make(q, &t, isa, false, &stages);
+    return stages.reference ? 20 : 6;
 }
 
 static void try_shapes(const struct nib_quantizer *q, bool specials) {
@@ -112,7 +126,7 @@ static void try_shapes(const struct nib_quantizer *q, bool specials) {
                 size_t rows = shapes[s][0], cols = shapes[s][1], stride = shapes[s][2];
                 fill(q, x, rows * stride, specials);
                 struct nib_view view = as_dtype(x, rows * stride, (enum nib_dtype)dtype, rows, cols, stride);
-                if (dtype != (int)(s % 3) && !nib_test_full()) continue;
+                if (!nib_test_full() && next() % sample_of(q) != 0) continue; /* a sample of shapes, types and axes */
                 struct nib_quantize_options o = {0};
                 o.has_tensor_amax = q->block->has_tensor_scale && (specials || next() % 2);
                 o.tensor_amax = amaxes[next() % 6];

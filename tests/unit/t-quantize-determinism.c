@@ -13,7 +13,7 @@
 #include <xmmintrin.h>
 #endif
 
-enum { ROWS = 35, COLS = 333 };
+enum { ROWS = 17, COLS = 93 };
 static float x_f32[ROWS * COLS];
 static uint16_t x_bf16[ROWS * COLS];
 
