@@ -9,6 +9,8 @@
 extern "C" {
 #endif
 
+struct nib_rotation;
+
 /* What nib_quantize writes; combine with |. */
 enum nib_want { NIB_WANT_CODES = 1, NIB_WANT_PACKED = 2, NIB_WANT_SCALES = 4, NIB_WANT_VALUES = 8 };
 
@@ -43,6 +45,7 @@ struct nib_quantize_options {
     float tensor_amax;
     bool has_tensor_scale;       /* use tensor_scale_encode as given (and its decode value) */
     float tensor_scale_encode, tensor_scale_decode;
+    const struct nib_rotation *rotation; /* of x along the axis, before everything else; NULL: none */
     /* Stochastic rounding: Philox4x32-10 with key = seed and counter = (index / 16, stream), index being the
      * row-major position of the element; or random_bits, one little-endian integer per element in that order. */
     uint64_t seed, stream;

@@ -7,6 +7,7 @@
 #include "cli/input.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include <nibble/rotate.h>
 #include "format/embedded.h"
 #include "job/bench_quantize.h"
 
@@ -15,7 +16,7 @@ struct arguments {
     int64_t elements;
     int dtype, write;
     double seconds;
-    const char *isa, *shape;
+    const char *isa, *shape, *rotation;
 };
 
 static const struct arguments defaults = {.elements = 1 << 24, .seconds = 0.5};
@@ -25,6 +26,7 @@ static const char *const writes[] = {"packed", "values", "all", NULL};
 static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER", "quantizers to time; te-nvfp4 by default"),
     NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice"),
+    NIB_OPT_TEXT(struct arguments, rotation, "rotate", 'r', "ROTATION", "rotate along the rows before quantizing"),
     NIB_OPT_INTEGER(struct arguments, elements, "elements", 'n', "N", 4096, INT64_C(1) << 34, "size of the tensor, in rows of 4096"),
     NIB_OPT_CHOICE(struct arguments, dtype, "dtype", 'd', "DTYPE", dtypes, "type of the input; fp32 by default"),
     NIB_OPT_CHOICE(struct arguments, write, "write", 'w', "WHAT", writes,
@@ -80,10 +82,16 @@ static enum nib_status bench_one(const struct nib_call *call, const char *name, 
     const struct nib_quantizer *q;
     enum nib_status status = nib_input_quantizer(name, &a->settings, &q, error);
     if (status != NIB_OK) return status;
+    const struct nib_rotation *rotation = NULL;
+    if (a->rotation != NULL) status = nib_rotation_open(a->rotation, &rotation, error);
+    if (status != NIB_OK) {
+        nib_quantizer_close(q);
+        return status;
+    }
     int threads = call->common.threads > 0 ? (int)call->common.threads : 1;
     struct nib_bench_request request = {.quantizer = q, .dtype = (enum nib_dtype)a->dtype, .cols = 4096,
         .rows = (size_t)a->elements / 4096, .threads = threads, .isa = a->isa, .want = wants[a->write],
-        .seed = (uint64_t)call->common.seed, .seconds = a->seconds};
+        .seed = (uint64_t)call->common.seed, .seconds = a->seconds, .rotation = rotation};
     struct nib_bench_result result;
     struct nib_quantizer_info info;
     nib_quantizer_describe(q, &info);
@@ -95,6 +103,7 @@ static enum nib_status bench_one(const struct nib_call *call, const char *name, 
         add_row(table, info.name, dtype, &result, threads, result.has_tensor_scale ? "computed" : "none", result.bytes_total,
                 &result.total, &result.memory_total);
     }
+    nib_rotation_close(rotation);
     nib_quantizer_close(q);
     return status;
 }

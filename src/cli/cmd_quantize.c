@@ -65,20 +65,6 @@ static enum nib_status quantize_options(const struct nib_call *call, struct nib_
     return NIB_OK;
 }
 
-/* Replaces the view by its rotation, in memory that the caller frees. */
-static enum nib_status rotate(const struct nib_call *call, struct nib_view *view, float **memory, struct nib_error *error) {
-    const struct arguments *a = call->options;
-    const struct nib_rotation *rotation;
-    enum nib_status status = nib_rotation_open(a->rotation, &rotation, error);
-    if (status != NIB_OK) return status;
-    *memory = nib_alloc_raw(view->rows * view->cols, sizeof(float), "the rotated tensor", error);
-    status = *memory == NULL ? NIB_ENOMEM
-                             : nib_rotate(rotation, *view, (enum nib_axis)a->axis, (int)call->common.threads, *memory, error);
-    nib_rotation_close(rotation);
-    if (status == NIB_OK) *view = (struct nib_view){*memory, NIB_F32, view->rows, view->cols, view->cols};
-    return status;
-}
-
 static enum nib_status print_trace_json(const struct nib_call *call, const struct nib_trace *trace, struct nib_error *error) {
     char schema[64];
     struct nib_json *json;
@@ -159,7 +145,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct nib_quantizer *q = NULL;
     struct nib_input input = {0};
     struct nib_quantize_options how;
-    float *rotated = NULL;
+    const struct nib_rotation *rotation = NULL;
     uint8_t *random_bits = NULL;
     enum nib_status status = quantize_options(call, &how, error);
     if (status == NIB_OK && a->random_bits != NULL) {
@@ -169,11 +155,12 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     if (status == NIB_OK) status = nib_input_quantizer(a->quantizer, &a->settings, &q, error);
     if (status == NIB_OK)
         status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast, &input, error);
-    struct nib_view view = input.view;
-    if (status == NIB_OK && a->rotation != NULL) status = rotate(call, &view, &rotated, error);
+    if (status == NIB_OK && a->rotation != NULL) status = nib_rotation_open(a->rotation, &rotation, error);
+    how.rotation = rotation;
     if (status == NIB_OK)
-        status = a->explain != NULL ? explain(call, q, view, &how, error) : quantize(call, q, &input, view, &how, error);
-    free(rotated);
+        status = a->explain != NULL ? explain(call, q, input.view, &how, error)
+                                    : quantize(call, q, &input, input.view, &how, error);
+    nib_rotation_close(rotation);
     free(random_bits);
     nib_input_close(&input);
     nib_quantizer_close(q);

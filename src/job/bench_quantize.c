@@ -136,7 +136,8 @@ enum nib_status nib_bench_quantize(const struct nib_bench_request *request, stru
                                    struct nib_error *error) {
     struct nib_quantizer_info info;
     nib_quantizer_describe(request->quantizer, &info);
-    struct work work = {.request = request, .options = {.threads = request->threads, .isa = request->isa}};
+    struct work work = {.request = request, .options = {.threads = request->threads, .isa = request->isa,
+        .rotation = request->rotation}};
     struct nib_bench_result result = {.elements = request->rows * request->cols, .has_tensor_scale = info.block->has_tensor_scale};
     const struct nib_isa *isa;
     bool reference;

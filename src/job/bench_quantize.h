@@ -6,6 +6,7 @@
 
 struct nib_bench_request {
     const struct nib_quantizer *quantizer;
+    const struct nib_rotation *rotation; /* or NULL */
     enum nib_dtype dtype;
     size_t rows, cols;
     int threads;

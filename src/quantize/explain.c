@@ -31,10 +31,11 @@ static void explain_block(const struct nib_quantizer *q, const struct nib_walk *
 }
 
 enum nib_status nib_quantize_explain(const struct nib_quantizer *q, struct nib_view x,
-                                     const struct nib_quantize_options *options, size_t row, size_t col,
+                                     const struct nib_quantize_options *given, size_t row, size_t col,
                                      struct nib_trace *out, struct nib_error *error) {
-    static const struct nib_quantize_options defaults;
-    if (options == NULL) options = &defaults;
+    struct nib_quantize_options copy = given != NULL ? *given : (struct nib_quantize_options){.threads = 0};
+    const struct nib_quantize_options *options = &copy;
+    float *rotated = NULL;
     const struct nib_isa *isa;
     bool reference;
     enum nib_status status = nib_view_check(x, error);
@@ -42,13 +43,21 @@ enum nib_status nib_quantize_explain(const struct nib_quantizer *q, struct nib_v
         status = nib_fail(error, NIB_EINVAL, "element %zu,%zu lies outside the %zu x %zu tensor (counted from 0)", row, col,
                           x.rows, x.cols);
     if (status == NIB_OK) status = nib_isa_choose(options->isa, &isa, &reference, error);
+    struct nib_sr_source random;
+    if (status == NIB_OK) status = nib_sr_source_choose(q, x, options, &random, error);
+    if (status == NIB_OK) status = nib_rotate_apart(q, isa, &x, &copy, &rotated, error);
     if (status != NIB_OK) return status;
     struct nib_walk walk;
+    bool fits;
     nib_walk_make(q, x, options->axis, &walk);
-    status = nib_walk_random(q, options, &walk, error);
-    if (status != NIB_OK) return status;
-    struct nib_scratch *scratch = nib_scratch_new(&walk, error);
-    if (scratch == NULL) return NIB_ENOMEM;
+    status = nib_walk_rotate(options->rotation, isa, &walk, &fits, error);
+    walk.random = random;
+    struct nib_scratch *scratch = status == NIB_OK ? nib_scratch_new(&walk, error) : NULL;
+    if (status == NIB_OK && scratch == NULL) status = NIB_ENOMEM;
+    if (status != NIB_OK) {
+        free(rotated);
+        return status;
+    }
     struct nib_fpenv saved = nib_fpenv_enter();
     struct nib_tensor_scale scale;
     struct nib_trace trace = {0};
@@ -58,6 +67,7 @@ enum nib_status nib_quantize_explain(const struct nib_quantizer *q, struct nib_v
         explain_block(q, &walk, isa, &scale, along_cols ? row : col, along_cols ? col : row, scratch, &trace);
     nib_fpenv_leave(saved);
     nib_scratch_free(scratch);
+    free(rotated);
     if (status == NIB_OK) *out = trace;
     return status;
 }

@@ -23,9 +23,12 @@ enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct ni
         return nib_fail(error, NIB_EINVAL, "tensor scale: expected a number above 0");
     if (options->has_tensor_scale)
         *out = nib_tensor_scale_given(q, x.dtype, options->tensor_scale_encode, options->tensor_scale_decode);
-    else
-        *out = nib_tensor_scale_of_amax(
-            q, x.dtype, options->has_tensor_amax ? options->tensor_amax : nib_amax_compute(q, x, options->threads, isa));
+    else {
+        float amax = options->tensor_amax;
+        enum nib_status status = options->has_tensor_amax ? NIB_OK : nib_amax_choose(q, x, options, isa, &amax, error);
+        if (status != NIB_OK) return status;
+        *out = nib_tensor_scale_of_amax(q, x.dtype, amax);
+    }
     return NIB_OK;
 }
 
@@ -70,8 +73,8 @@ static enum nib_status run(const struct nib_stages *stages, const struct nib_wal
 
 /* Everything about one tensor, or about one line of it where each line has a tensor scale of its own. */
 static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_view x,
-                                     const struct nib_quantize_options *options, const struct nib_isa *isa, bool reference,
-                                     struct nib_quantized *out, struct nib_error *error) {
+                                     const struct nib_quantize_options *options, const struct nib_sr_source *random,
+                                     const struct nib_isa *isa, bool reference, struct nib_quantized *out, struct nib_error *error) {
     struct nib_tensor_scale scale;
     struct nib_specials specials = {0, 0};
     enum nib_status status = nib_tensor_scale_choose(q, x, options, isa, &scale, error);
@@ -80,7 +83,9 @@ static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_v
     struct nib_walk walk;
     nib_stages_make(q, &scale, isa, reference, &stages);
     nib_walk_make(q, x, options->axis, &walk);
-    status = nib_walk_random(q, options, &walk, error);
+    walk.random = *random;
+    bool fits;
+    status = nib_walk_rotate(options->rotation, isa, &walk, &fits, error);
     if (status == NIB_OK) status = run(&stages, &walk, nib_threads(options->threads), out, &specials, error);
     if (status != NIB_OK) return status;
     out->tensor_amax = q->block->has_tensor_scale ? scale.amax : 0;
@@ -93,8 +98,8 @@ static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_v
 
 /* One tensor scale per line: each line is a tensor that writes into its part of the buffers. */
 static enum nib_status quantize_lines(const struct nib_quantizer *q, struct nib_view x,
-                                      const struct nib_quantize_options *options, const struct nib_isa *isa, bool reference,
-                                      struct nib_quantized *out, struct nib_error *error) {
+                                      const struct nib_quantize_options *options, const struct nib_sr_source *random,
+                                      const struct nib_isa *isa, bool reference, struct nib_quantized *out, struct nib_error *error) {
     bool along_cols = options->axis == NIB_ALONG_COLS;
     size_t lines = along_cols ? x.rows : x.cols, element = x.dtype == NIB_F32 ? 4 : 2;
     struct nib_quantized total = *out;
@@ -110,7 +115,9 @@ static enum nib_status quantize_lines(const struct nib_quantizer *q, struct nib_
         if (part.values != NULL) part.values += at;
         if (part.packed != NULL) part.packed += i * out->packed_stride;
         if (part.scales != NULL) part.scales += i * out->scale_cols * out->scale_bytes;
-        enum nib_status status = quantize_part(q, line, options, isa, reference, &part, error);
+        struct nib_sr_source here = *random;
+        here.first += at;
+        enum nib_status status = quantize_part(q, line, options, &here, isa, reference, &part, error);
         if (status != NIB_OK) return status;
         if (out->line_amax != NULL) out->line_amax[i] = part.tensor_amax;
         if (!(part.tensor_amax <= total.tensor_amax)) {
@@ -125,20 +132,25 @@ static enum nib_status quantize_lines(const struct nib_quantizer *q, struct nib_
     return NIB_OK;
 }
 
-enum nib_status nib_quantize(const struct nib_quantizer *q, struct nib_view x, const struct nib_quantize_options *options,
+enum nib_status nib_quantize(const struct nib_quantizer *q, struct nib_view x, const struct nib_quantize_options *given,
                              struct nib_quantized *out, struct nib_error *error) {
-    static const struct nib_quantize_options defaults;
-    if (options == NULL) options = &defaults;
+    struct nib_quantize_options copy = given != NULL ? *given : (struct nib_quantize_options){.threads = 0};
+    const struct nib_quantize_options *options = &copy;
+    float *rotated = NULL;
     const struct nib_isa *isa;
     bool reference;
     enum nib_status status = nib_view_check(x, error);
     if (status == NIB_OK) status = nib_quantized_check(q, x, options->axis, out, error);
     if (status == NIB_OK) status = nib_isa_choose(options->isa, &isa, &reference, error);
+    struct nib_sr_source random;
+    if (status == NIB_OK) status = nib_sr_source_choose(q, x, options, &random, error);
+    if (status == NIB_OK) status = nib_rotate_apart(q, isa, &x, &copy, &rotated, error);
     if (status != NIB_OK) return status;
     struct nib_fpenv saved = nib_fpenv_enter();
     bool by_line = q->block->has_tensor_scale && q->axes.tensor_scope == NIB_TENSOR_SCOPE_ROW;
-    status = by_line ? quantize_lines(q, x, options, isa, reference, out, error)
-                     : quantize_part(q, x, options, isa, reference, out, error);
+    status = by_line ? quantize_lines(q, x, options, &random, isa, reference, out, error)
+                     : quantize_part(q, x, options, &random, isa, reference, out, error);
     nib_fpenv_leave(saved);
+    free(rotated);
     return status;
 }

@@ -91,12 +91,12 @@ enum nib_status nib_sr_source_make(unsigned bytes, struct nib_view x, const stru
     if (options->random_bits != NULL && options->random_bytes != needed)
         return nib_fail(error, NIB_EINVAL, "random bits: %zu bytes for %zu x %zu elements of %u bits; expected %zu bytes",
                         options->random_bytes, x.rows, x.cols, 8 * bytes, needed);
-    *out = (struct nib_sr_source){bytes, options->seed, options->stream, options->random_bits, x.cols};
+    *out = (struct nib_sr_source){bytes, options->seed, options->stream, options->random_bits, 0, x.cols};
     return NIB_OK;
 }
 
 void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, uint64_t index, size_t count, uint8_t *out) {
-    uint64_t at = index * source->bytes;
+    uint64_t at = (source->first + index) * source->bytes;
     size_t left = count * source->bytes;
     if (source->given != NULL) {
         memcpy(out, source->given + at, left);

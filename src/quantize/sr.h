@@ -28,6 +28,7 @@ struct nib_sr_source {
     unsigned bytes;        /* of one element */
     uint64_t seed, stream;
     const uint8_t *given;  /* or NULL */
+    uint64_t first;        /* index of the first element */
     size_t cols;           /* of the untransposed tensor */
 };
 /* NIB_EINVAL if bits are given but not as many as the tensor needs. */

@@ -109,6 +109,12 @@ static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 static size_t ceil_div(size_t a, size_t b) { return a / b + (a % b != 0); }
 static size_t at_least_one(size_t a) { return a > 0 ? a : 1; }
 
+static void divide_walk(struct nib_walk *w) {
+    w->tile_inner = w->tile_blocks * w->block_size;
+    w->tiles_across = ceil_div(w->outer, w->tile_rows);
+    w->tiles_along = ceil_div(w->inner, w->tile_inner);
+}
+
 void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis, struct nib_walk *out) {
     struct nib_walk w = {.x = x, .axis = axis};
     w.outer = axis == NIB_ALONG_COLS ? x.rows : x.cols;
@@ -125,17 +131,35 @@ void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_ax
         w.tile_blocks = 1 + odd;
     if (odd && w.tile_blocks % 2 != 0) w.tile_blocks = w.tile_blocks > 1 ? w.tile_blocks - 1 : 2;
     w.tile_rows = at_least_one(bands / w.tile_blocks) * w.block_rows;
-    w.tile_inner = w.tile_blocks * w.block_size;
-    w.tiles_across = ceil_div(w.outer, w.tile_rows);
-    w.tiles_along = ceil_div(w.inner, w.tile_inner);
+    divide_walk(&w);
     *out = w;
 }
 
-enum nib_status nib_walk_random(const struct nib_quantizer *q, const struct nib_quantize_options *options,
-                                struct nib_walk *walk, struct nib_error *error) {
+enum nib_status nib_walk_rotate(const struct nib_rotation *rotation, const struct nib_isa *isa, struct nib_walk *w,
+                                bool *fits, struct nib_error *error) {
+    *fits = true;
+    if (rotation == NULL || nib_rotation_is_identity(rotation)) return NIB_OK;
+    enum nib_status status = nib_rotation_check(rotation, w->inner, w->axis == NIB_ALONG_COLS ? "columns" : "rows", error);
+    if (status != NIB_OK) return status;
+    size_t size = nib_rotation_size(rotation), blocks = size / w->block_size;
+    if (w->axis == NIB_ALONG_ROWS && size % w->block_size == 0 && blocks > w->tile_blocks && blocks * w->block_rows <= NIB_TILE) {
+        w->tile_blocks = blocks; /* tiles across the lines become deep enough for a group */
+        w->tile_rows = NIB_TILE / (blocks * w->block_rows) * w->block_rows;
+        divide_walk(w);
+    }
+    *fits = w->tile_inner % size == 0 || w->tiles_along == 1;
+    w->rotation = rotation;
+    w->rotate = nib_rotate_kernel_of(isa->name);
+    return NIB_OK;
+}
+
+enum nib_status nib_sr_source_choose(const struct nib_quantizer *q, struct nib_view x,
+                                     const struct nib_quantize_options *options, struct nib_sr_source *out,
+                                     struct nib_error *error) {
     static const unsigned bytes[] = {1, 2, 4};
-    if (nib_axes_stochastic(&q->axes))
-        return nib_sr_source_make(bytes[q->axes.sr_bits], walk->x, options, &walk->random, error);
-    if (options->random_bits == NULL) return NIB_OK;
-    return nib_fail(error, NIB_EINVAL, "random bits are given, but quantizer %s does not round stochastically", q->name);
+    if (nib_axes_stochastic(&q->axes)) return nib_sr_source_make(bytes[q->axes.sr_bits], x, options, out, error);
+    if (options->random_bits != NULL)
+        return nib_fail(error, NIB_EINVAL, "random bits are given, but quantizer %s does not round stochastically", q->name);
+    *out = (struct nib_sr_source){.bytes = 0};
+    return NIB_OK;
 }

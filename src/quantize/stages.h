@@ -4,6 +4,7 @@
 #define NIB_QUANTIZE_STAGES_H
 
 #include "quantize/isa.h"
+#include "rotate/kernel.h"
 
 struct nib_stages {
     const struct nib_quantizer *q;
@@ -29,6 +30,8 @@ struct nib_walk {
     unsigned block_rows, block_size;
     size_t tile_rows, tile_blocks, tile_inner; /* tile_inner = tile_blocks * block_size */
     size_t tiles_across, tiles_along;
+    const struct nib_rotation *rotation; /* of what is loaded, or NULL */
+    nib_rotate_kernel *rotate;
     struct nib_sr_source random; /* bytes = 0 where rounding is not stochastic */
 };
 void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis, struct nib_walk *out);
@@ -58,8 +61,14 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
                        struct nib_quantized *out, struct nib_specials *specials);
 
 /* Where the random bits of the quantizer come from; NIB_EINVAL if they are given in the wrong number. */
-enum nib_status nib_walk_random(const struct nib_quantizer *q, const struct nib_quantize_options *options,
-                                struct nib_walk *walk, struct nib_error *error);
+enum nib_status nib_sr_source_choose(const struct nib_quantizer *q, struct nib_view x,
+                                     const struct nib_quantize_options *options, struct nib_sr_source *out,
+                                     struct nib_error *error);
+
+/* Rotates tiles as they are loaded. Where groups would straddle tiles *fits is false and the whole tensor must be
+ * rotated first. NIB_EINVAL if the extent is no multiple of the rotation's size. */
+enum nib_status nib_walk_rotate(const struct nib_rotation *rotation, const struct nib_isa *isa, struct nib_walk *walk,
+                                bool *fits, struct nib_error *error);
 
 /* The shape and buffers of a result; NIB_EINVAL if `out` was made for another quantizer or shape. */
 enum nib_status nib_quantized_check(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis,
@@ -69,6 +78,13 @@ enum nib_status nib_view_check(struct nib_view x, struct nib_error *error);
 enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct nib_view x,
                                         const struct nib_quantize_options *options, const struct nib_isa *isa,
                                         struct nib_tensor_scale *out, struct nib_error *error);
+/* The same, of what options->rotation makes of x. */
+enum nib_status nib_amax_choose(const struct nib_quantizer *q, struct nib_view x, const struct nib_quantize_options *options,
+                                const struct nib_isa *isa, float *out, struct nib_error *error);
+/* Where tiles cannot be rotated as they are loaded: rotates the whole tensor into *memory, which the caller frees,
+ * and takes the rotation out of the options. */
+enum nib_status nib_rotate_apart(const struct nib_quantizer *q, const struct nib_isa *isa, struct nib_view *x,
+                                 struct nib_quantize_options *options, float **memory, struct nib_error *error);
 float nib_amax_compute(const struct nib_quantizer *q, struct nib_view x, int threads, const struct nib_isa *isa);
 
 #endif

@@ -49,7 +49,7 @@ static void load_run(const struct nib_view *x, const struct nib_isa *isa, size_t
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-void nib_tile_load(const struct nib_walk *w, const struct nib_isa *isa, size_t line, size_t start, float *x) {
+static void load_lines(const struct nib_walk *w, const struct nib_isa *isa, size_t line, size_t start, float *x) {
     size_t lines = smaller(w->tile_rows, w->outer - line), count = smaller(w->tile_inner, w->inner - start);
     if (lines < w->tile_rows || count < w->tile_inner) memset(x, 0, w->tile_rows * w->tile_inner * sizeof *x);
     if (w->axis == NIB_ALONG_COLS) {
@@ -64,6 +64,19 @@ void nib_tile_load(const struct nib_walk *w, const struct nib_isa *isa, size_t l
             load_run(&w->x, isa, (start + j) * w->x.stride + line + r, n, run);
             for (size_t i = 0; i < n; i++) x[(r + i) * w->tile_inner + j] = run[i];
         }
+}
+
+void nib_tile_load(const struct nib_walk *w, const struct nib_isa *isa, size_t line, size_t start, float *x) {
+    size_t lines = smaller(w->tile_rows, w->outer - line), count = smaller(w->tile_inner, w->inner - start);
+    bool whole = count == w->tile_inner && lines == w->tile_rows;
+    bool apart = w->rotation != NULL && w->axis == NIB_ALONG_COLS && w->x.dtype == NIB_F32 && whole;
+    if (!apart) load_lines(w, isa, line, start, x);
+    if (w->rotation == NULL) return;
+    for (size_t r = 0; r < lines; r++) {
+        float *to = x + r * w->tile_inner;
+        const float *from = apart ? (const float *)w->x.data + (line + r) * w->x.stride + start : to;
+        nib_rotate_groups(w->rotation, w->rotate, from, to, count);
+    }
 }
 
 void nib_tile_random(const struct nib_walk *w, nib_philox_stage *philox, size_t line, size_t start, uint8_t *random) {
@@ -217,7 +230,7 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
     bool direct = is_direct(w, &p), in_f32 = w->x.dtype == NIB_F32;
     size_t at = p.line * out->cols + p.start; /* of a direct tile in codes and values */
     p.x = t->x;
-    if (direct && in_f32)
+    if (direct && in_f32 && w->rotation == NULL)
         p.x = (const float *)w->x.data + p.line * w->x.stride + p.start;
     else
         nib_tile_load(w, stages->isa, p.line, p.start, t->x);

@@ -1,6 +1,6 @@
-/* The transform itself. A tile holds the same place of 16 groups side by side, so that every step of
- * the butterfly is the same arithmetic on 16 lanes, for both axes, whatever the instruction set. */
-#include "rotate/rotation.h"
+/* The transform of a matrix. Along columns groups are consecutive (kernel.h); along rows a tile holds the same place
+ * of 16 groups side by side, so that every step of the butterfly is the same arithmetic on 16 lanes. */
+#include "rotate/kernel.h"
 
 #include "base/error.h"
 #include "base/fpenv.h"
@@ -40,21 +40,24 @@ static void finish(float (*restrict tile)[LANES], const struct nib_rotation *rot
         }
 }
 
-/* Groups of consecutive columns; group g of the matrix lies in row g / per_row. */
-static void tile_along_cols(const struct nib_rotation *rotation, struct nib_view x, size_t first, size_t groups,
-                            float (*restrict tile)[LANES], float *restrict buffer, float *restrict out) {
-    const size_t n = rotation->size, per_row = x.cols / n;
-    size_t lanes = groups - first < LANES ? groups - first : LANES;
-    if (lanes < LANES) memset(tile, 0, n * sizeof *tile);
-    for (size_t l = 0; l < lanes; l++) {
-        size_t row = (first + l) / per_row, col = (first + l) % per_row * n;
-        nib_widen(x, row * x.stride + col, n, buffer);
-        for (size_t i = 0; i < n; i++) tile[i][l] = buffer[i];
-    }
-    butterfly(tile, rotation);
-    finish(tile, rotation);
-    for (size_t l = 0; l < lanes; l++) /* groups are consecutive in the dense output, too */
-        for (size_t i = 0; i < n; i++) out[(first + l) * n + i] = tile[i][l];
+void nib_rotate_groups(const struct nib_rotation *rotation, nib_rotate_kernel *kernel, const float *in, float *x,
+                       size_t count) {
+    kernel(rotation, in, x, count);
+}
+
+/* Groups of consecutive columns: a piece of a row that stays in cache is widened and rotated where it ends up. */
+static void piece_along_cols(const struct nib_rotation *rotation, nib_rotate_kernel *kernel, struct nib_view x, size_t piece,
+                             size_t pieces, float *out) {
+    size_t row = piece / pieces, groups = x.cols / rotation->size;
+    size_t start = groups * (piece % pieces) / pieces * rotation->size;
+    size_t end = groups * (piece % pieces + 1) / pieces * rotation->size;
+    float *to = out + row * x.cols + start;
+    const float *from = to;
+    if (x.dtype == NIB_F32)
+        from = (const float *)x.data + row * x.stride + start;
+    else
+        nib_widen(x, row * x.stride + start, end - start, to);
+    nib_rotate_groups(rotation, kernel, from, to, end - start);
 }
 
 /* Groups of consecutive rows of 16 neighbouring columns. */
@@ -70,12 +73,12 @@ static void tile_along_rows(const struct nib_rotation *rotation, struct nib_view
 }
 
 /* "none" leaves every bit alone, NaN payloads included. */
-static bool is_identity(const struct nib_rotation *rotation) {
+bool nib_rotation_is_identity(const struct nib_rotation *rotation) {
     return rotation->size == 1 && rotation->sign[0] > 0 && rotation->output == NIB_ROTATION_FP32;
 }
 
-static enum nib_status check_extent(const struct nib_rotation *rotation, size_t extent, const char *what,
-                                    struct nib_error *error) {
+enum nib_status nib_rotation_check(const struct nib_rotation *rotation, size_t extent, const char *what,
+                                   struct nib_error *error) {
     size_t n = rotation->size;
     if (extent % n == 0) return NIB_OK;
     return nib_fail(error, NIB_EINVAL, "%zu %s cannot be rotated by %s in groups of %zu; pad them to %zu", extent, what,
@@ -86,24 +89,25 @@ enum nib_status nib_rotate(const struct nib_rotation *rotation, struct nib_view 
                            float *out, struct nib_error *error) {
     const size_t n = rotation->size;
     const bool along_cols = axis == NIB_ALONG_COLS;
-    enum nib_status status = along_cols ? check_extent(rotation, x.cols, "columns", error)
-                                        : check_extent(rotation, x.rows, "rows", error);
+    enum nib_status status = along_cols ? nib_rotation_check(rotation, x.cols, "columns", error)
+                                        : nib_rotation_check(rotation, x.rows, "rows", error);
     if (status != NIB_OK) return status;
-    if (is_identity(rotation)) {
+    if (nib_rotation_is_identity(rotation)) {
         for (size_t r = 0; r < x.rows; r++) nib_widen(x, r * x.stride, x.cols, out + r * x.cols);
         return NIB_OK;
     }
-    const size_t groups = x.rows * x.cols / n;
-    const size_t across = (x.cols + LANES - 1) / LANES;
-    const size_t tiles = along_cols ? (groups + LANES - 1) / LANES : x.rows / n * across;
+    enum { PIECE = 4096 };
+    nib_rotate_kernel *kernel = nib_rotate_kernel_of(NULL);
+    const size_t pieces = (x.cols + PIECE - 1) / PIECE, across = (x.cols + LANES - 1) / LANES;
+    const size_t tiles = along_cols ? x.rows * pieces : x.rows / n * across;
 #pragma omp parallel num_threads(nib_threads(threads))
     {
         struct nib_fpenv saved = nib_fpenv_enter();
-        _Alignas(64) float tile[NIB_ROTATION_MAX][LANES], buffer[NIB_ROTATION_MAX];
+        _Alignas(64) float tile[NIB_ROTATION_MAX][LANES];
 #pragma omp for schedule(static)
         for (size_t t = 0; t < tiles; t++) {
             if (along_cols)
-                tile_along_cols(rotation, x, t * LANES, groups, tile, buffer, out);
+                piece_along_cols(rotation, kernel, x, t, pieces, out);
             else
                 tile_along_rows(rotation, x, t / across * n, t % across * LANES, tile, out);
         }

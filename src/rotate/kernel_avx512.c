@@ -1,0 +1,2 @@
+#define NIB_ROTATE_SYMBOL nib_rotate_avx512
+#include "rotate/kernel_body.inc"
