@@ -112,6 +112,14 @@ static bool values(const struct nib_quantized *q, enum nib_part_type type, struc
     return true;
 }
 
+/* One number, or one per line where each line has a tensor scale of its own. */
+static bool amax(const struct nib_quantized *q, struct nib_rendered *out) {
+    size_t count = q->line_amax != NULL ? lines_of(q) : 1;
+    if (!make(out, NIB_PART_F32, 4, count, 1)) return false;
+    memcpy(out->data, q->line_amax != NULL ? q->line_amax : &q->tensor_amax, count * sizeof(float));
+    return true;
+}
+
 static bool number(float value, struct nib_rendered *out) {
     if (!make(out, NIB_PART_F32, 4, 1, 1)) return false;
     memcpy(out->data, &value, sizeof value);
@@ -136,7 +144,7 @@ bool nib_render(const struct nib_quantizer *quantizer, const struct nib_quantize
     case NIB_AS_SCALE_EXPONENTS: return scales(quantizer, q, rendition, out);
     case NIB_AS_SCALES_BLOCKED: return blocked(quantizer, q, out);
     case NIB_AS_VALUES: return values(q, type, out);
-    case NIB_AS_AMAX: return number(q->tensor_amax, out);
+    case NIB_AS_AMAX: return amax(q, out);
     case NIB_AS_ENCODE: return number(q->tensor_scale_encode, out);
     case NIB_AS_DECODE: return number(q->tensor_scale_decode, out);
     case NIB_RENDITIONS: break;
