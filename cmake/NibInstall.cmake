@@ -13,6 +13,9 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(TARGETS nibble EXPORT nibble-shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS nibble_static nibble_requirements EXPORT nibble-static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS nibble_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET nibble_mpi)
+  install(TARGETS nibble_mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 
 # Two export sets: who takes the shared library needs none of the packages that it was built from.
 install(EXPORT nibble-shared NAMESPACE nibble:: FILE nibble-shared.cmake DESTINATION ${package_dir})

@@ -2,7 +2,8 @@ option(NIBBLE_DEVELOPER "Build the tests and treat warnings as errors" ${PROJECT
 option(NIBBLE_INSTALL "Offer an install target" ${PROJECT_IS_TOP_LEVEL})
 option(NIBBLE_EXPECT "Build libnibble-expect, which needs GSL (GPL)" ON)
 option(NIBBLE_CUDA "Build the CUDA plug-in, which needs the CUDA 13 toolkit" OFF)
-option(NIBBLE_MPI "Build with MPI" OFF)
+set(NIBBLE_MPI AUTO CACHE STRING "Build nibble-mpi, which runs experiments on many ranks: ON, OFF, or AUTO (where MPI is found)")
+set_property(CACHE NIBBLE_MPI PROPERTY STRINGS AUTO ON OFF)
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)

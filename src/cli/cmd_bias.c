@@ -9,6 +9,7 @@
 #include "cli/signals.h"
 #include "io/json_out.h"
 #include "job/bias_file.h"
+#include "job/cite.h"
 #include "plot/figure.h"
 #include "quantize/isa.h"
 
@@ -92,26 +93,8 @@ static enum nib_status formats_open(const struct arguments *arguments, struct fo
 }
 
 static void remember_formats(const struct formats *formats, struct nib_provenance *provenance) {
-    for (size_t i = 0; i < formats->quantizer_count; i++) {
-        struct nib_quantizer_info info;
-        nib_quantizer_describe(formats->quantizers[i], &info);
-        const struct nib_block *block = info.block;
-        const char *const names[4] = {info.name, block->name, block->element->name, block->scale->name};
-        const char *const texts[4] = {info.text, block->text, block->element->text, block->scale->text};
-        const char *const digests[4] = {info.sha256, block->sha256, block->element->sha256, block->scale->sha256};
-        static const char *const kinds[4] = {"quantizers", "blocks", "elements", "scales"};
-        for (size_t k = 0; k < 4; k++) {
-            char name[128];
-            snprintf(name, sizeof name, "%s/%s", kinds[k], names[k]);
-            nib_provenance_add_format(provenance, name, texts[k], digests[k]);
-        }
-    }
-    for (size_t i = 0; i < formats->rotation_count; i++) {
-        char name[128];
-        snprintf(name, sizeof name, "rotations/%s", nib_rotation_name(formats->rotations[i]));
-        nib_provenance_add_format(provenance, name, nib_rotation_text(formats->rotations[i]),
-                                  nib_rotation_sha256(formats->rotations[i]));
-    }
+    for (size_t i = 0; i < formats->quantizer_count; i++) nib_cite_quantizer(provenance, formats->quantizers[i]);
+    for (size_t i = 0; i < formats->rotation_count; i++) nib_cite_rotation(provenance, formats->rotations[i]);
 }
 
 static enum nib_status remember(const struct nib_call *call, const struct formats *formats,

@@ -241,7 +241,7 @@ static enum nib_status load_dataset(struct nib_file *file, struct nib_entry *ent
 enum nib_status nib_hdf5_read(struct nib_file *file, struct nib_error *error) {
     static const char *const tables[][3] = {{"formats", "name", "sha256"}, {"inputs", "path", "xxh3_128"},
                                             {"seeds", "name", "value"}, {"libraries", "name", "version"},
-                                            {"environment", "name", "value"}};
+                                            {"environment", "name", "value"}, {"digests", "dataset", "xxh3_128"}};
     struct reading reading = {file, error, NIB_OK};
     file->kind = "hdf5";
     file->load = load_dataset;

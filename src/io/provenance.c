@@ -208,10 +208,17 @@ void nib_provenance_add_library(struct nib_provenance *provenance, const char *n
 
 void nib_provenance_add_format(struct nib_provenance *provenance, const char *name, const char *text,
                                const char *sha256) {
-    size_t row = add_row(provenance, provenance->formats, name);
-    if (row == SIZE_MAX) return;
-    nib_table_set_text(provenance->formats, row, 1, sha256);
-    nib_table_set_text(provenance->formats, row, 2, text);
+    struct nib_table *formats = provenance->formats;
+    for (size_t i = 0; i < nib_table_rows(formats); i++)
+        if (strcmp(nib_table_text(formats, i, 0), name) == 0 && strcmp(nib_table_text(formats, i, 1), sha256) == 0) return;
+    size_t row = nib_table_row(formats);
+    if (row == SIZE_MAX) {
+        provenance->out_of_memory = true;
+        return;
+    }
+    nib_table_set_text(formats, row, 0, name);
+    nib_table_set_text(formats, row, 1, sha256);
+    nib_table_set_text(formats, row, 2, text);
 }
 
 static enum nib_status digest_of(const char *path, uint64_t *size, char out[33], struct nib_error *error) {

@@ -18,7 +18,7 @@ void nib_provenance_set_parallel(struct nib_provenance *provenance, int threads,
 void nib_provenance_set_isa(struct nib_provenance *provenance, const char *isa);
 void nib_provenance_add_seed(struct nib_provenance *provenance, const char *name, uint64_t value);
 void nib_provenance_add_library(struct nib_provenance *provenance, const char *name, const char *version);
-/* The text of a format as it was read, once per name. */
+/* The text of a format as it was read, once per name and digest (a grid with other block lengths keeps its name). */
 void nib_provenance_add_format(struct nib_provenance *provenance, const char *name, const char *text,
                                const char *sha256);
 /* Size and XXH3-128 of an input file, once per path. Reads the file. */

@@ -353,6 +353,16 @@ enum nib_status nib_bias_run(const struct nib_bias_request *request, struct nib_
     return status;
 }
 
+enum nib_status nib_bias_check(const struct nib_bias_request *request, struct nib_error *error) {
+    struct nib_bias_result *result = nib_alloc(1, sizeof *result, "a bias report", error);
+    if (result == NULL) return NIB_ENOMEM;
+    enum nib_status status = prepare(result, request, error);
+    if (status == NIB_OK) status = collect(result, request, error);
+    for (size_t i = 0; status == NIB_OK && i < result->views; i++) status = check_rotations(request, &result->view[i], error);
+    nib_bias_result_free(result);
+    return status;
+}
+
 size_t nib_bias_views(const struct nib_bias_result *result) { return result->views; }
 size_t nib_bias_quantizers(const struct nib_bias_result *result) { return result->quantizers; }
 size_t nib_bias_rotations(const struct nib_bias_result *result) { return result->rotations; }

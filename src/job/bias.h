@@ -62,6 +62,8 @@ struct nib_bias_result;
 
 NIB_CHECK enum nib_status nib_bias_run(const struct nib_bias_request *request, struct nib_bias_result **out,
                                        struct nib_error *error);
+/* Finds what is wrong with a request (no such tensor, an extent that a rotation cannot take) without measuring. */
+NIB_CHECK enum nib_status nib_bias_check(const struct nib_bias_request *request, struct nib_error *error);
 void nib_bias_result_free(struct nib_bias_result *result);
 
 size_t nib_bias_views(const struct nib_bias_result *result);

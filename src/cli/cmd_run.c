@@ -1,0 +1,435 @@
+/* nibble run: experiments. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/threads.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "experiment/run.h"
+#include "experiment/store.h"
+#include "experiment/team.h"
+#include "io/json_out.h"
+#include "quantize/isa.h"
+
+struct arguments {
+    struct nib_texts settings;
+    const char *shard, *again;
+    int64_t merge;
+    bool dry_run, fresh, repair;
+};
+
+static const struct arguments defaults = {.merge = 0};
+static const struct nib_option options[] = {
+    NIB_OPT_FLAG(struct arguments, dry_run, "dry-run", 'n', "check every point and list them"),
+    NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "PARAMETER=VALUE,...",
+                  "replace an axis or a value of the experiment; may be repeated"),
+    NIB_OPT_TEXT(struct arguments, shard, "shard", 0, "I/N", "run only part I of N of the points"),
+    NIB_OPT_INTEGER(struct arguments, merge, "merge", 0, "N", 1, 1000000, "join the results of --shard 1/N to N/N"),
+    NIB_OPT_TEXT(struct arguments, again, "again", 0, "FILE",
+                 "run what a result file came from once more, and compare the digests"),
+    NIB_OPT_FLAG(struct arguments, fresh, "fresh", 0, "forget finished points and an existing result, and start over"),
+    NIB_OPT_FLAG(struct arguments, repair, "repair", 0, "go on from a damaged journal; lost points are computed again"),
+    NIB_OPT_END,
+};
+
+static const struct nib_example examples[] = {
+    {"nibble run experiments/grid-sweep.yaml -o sweep.h5", "run, or go on after an interruption"},
+    {"nibble run experiments/grid-sweep.yaml --dry-run", "the points"},
+    {"nibble run experiments/grid-sweep.yaml -o sweep.h5 --shard 2/8", "a part, for a job array"},
+    {"nibble run experiments/grid-sweep.yaml -o sweep.h5 --merge 8", "the parts together"},
+    {"nibble run --again sweep.h5", "does this machine give the same bits?"},
+    {NULL, NULL},
+};
+
+/* One call, on one rank. */
+struct context {
+    struct nib_call *call;
+    const struct arguments *arguments;
+    struct nib_experiment *experiment;
+    int rank, ranks;
+    unsigned shard, shards;
+    char *journal;
+    struct nib_stored_experiment stored; /* with --again */
+    struct nib_progress progress;
+    size_t done;
+    bool bar;
+};
+
+static enum nib_status parse_shard(const char *text, unsigned *shard, unsigned *shards, struct nib_error *error) {
+    const char *slash = strchr(text, '/');
+    char first[16] = "";
+    int64_t i, n;
+    if (slash != NULL && slash - text < 16) memcpy(first, text, (size_t)(slash - text));
+    if (slash == NULL || !nib_number_integer(first, 1, 1000000, &i) || !nib_number_integer(slash + 1, 1, 1000000, &n) || i > n)
+        return nib_fail(error, NIB_EINVAL, "--shard %s: expected I/N, as in 2/8", text);
+    *shard = (unsigned)i;
+    *shards = (unsigned)n;
+    return NIB_OK;
+}
+
+/* Finished points lie beside the result file. */
+static char *journal_name(const char *output, unsigned shard, unsigned shards) {
+    char *name = malloc(strlen(output) + 64);
+    if (name == NULL) return NULL;
+    if (shards == 1)
+        sprintf(name, "%s.journal", output);
+    else
+        sprintf(name, "%s.%uof%u.journal", output, shard, shards);
+    return name;
+}
+
+static enum nib_status check_options(struct context *c, struct nib_error *error) {
+    const struct arguments *a = c->arguments;
+    const char *output = c->call->common.output;
+    c->shard = c->shards = 1;
+    if ((c->call->value_count == 1) == (a->again != NULL))
+        return nib_fail(error, NIB_EINVAL, "%s", a->again == NULL ? "which experiment? give its FILE, or --again RESULT"
+                                                                  : "FILE and --again exclude each other");
+    if (a->again != NULL && (a->settings.count > 0 || a->shard != NULL || a->merge > 0))
+        return nib_fail(error, NIB_EINVAL, "--again takes no --set, --shard or --merge");
+    if (a->merge > 0 && (a->shard != NULL || a->dry_run))
+        return nib_fail(error, NIB_EINVAL, "--merge excludes --shard and --dry-run");
+    if (a->fresh && a->repair) return nib_fail(error, NIB_EINVAL, "--fresh and --repair exclude each other");
+    enum nib_status status = a->shard == NULL ? NIB_OK : parse_shard(a->shard, &c->shard, &c->shards, error);
+    if (status == NIB_OK && (a->shard != NULL || a->merge > 0) && output == NULL && !a->dry_run)
+        status = nib_fail(error, NIB_EINVAL, "%s needs -o FILE.h5, beside which the parts lie", a->merge > 0 ? "--merge" : "--shard");
+    if (status == NIB_OK && output != NULL) {
+        c->journal = journal_name(output, c->shard, c->shards);
+        if (c->journal == NULL) status = nib_fail(error, NIB_ENOMEM, "out of memory");
+    }
+    return status;
+}
+
+static char *with_slash(const char *folder) {
+    char *path = malloc(strlen(folder) + 2);
+    if (path != NULL) sprintf(path, "%s%s", folder, folder[0] == '\0' ? "" : "/");
+    return path;
+}
+
+static enum nib_status open_again(struct context *c, struct nib_error *error) {
+    const char *path = c->arguments->again;
+    enum nib_status status = nib_experiment_read(path, &c->stored, error);
+    if (status != NIB_OK) return status;
+    if (c->stored.text[0] == '\0')
+        return nib_fail_at(error, NIB_EINVAL, path, 0, "is not the result of an experiment; it came from: %s",
+                           c->stored.command_line[0] == '\0' ? "(it does not say)" : c->stored.command_line);
+    const char *settings[256];
+    size_t count = 0;
+    char *rest = strdup(c->stored.settings), *copy = rest, *line;
+    char *folder = with_slash(c->stored.folder), *working = with_slash(c->stored.working_folder);
+    if (rest == NULL || folder == NULL || working == NULL) status = nib_fail(error, NIB_ENOMEM, "out of memory");
+    while (status == NIB_OK && (line = strsep(&rest, "\n")) != NULL && count < 256)
+        if (line[0] != '\0') settings[count++] = line;
+    if (status == NIB_OK)
+        status = nib_experiment_parse(c->stored.text, path, folder, settings, count, working, &c->experiment, error);
+    free(working);
+    free(folder);
+    free(copy);
+    return status;
+}
+
+static enum nib_status open_experiment(struct context *c, struct nib_error *error) {
+    const struct arguments *a = c->arguments;
+    if (a->again != NULL) return open_again(c, error);
+    return nib_experiment_open(c->call->values[0], a->settings.item, a->settings.count, &c->experiment, error);
+}
+
+static void advance(void *context, size_t done, size_t total, const char *point) {
+    struct context *c = context;
+    if (!c->bar) {
+        c->done = done; /* found in the journal: they took no time */
+        nib_progress_start(&c->progress, c->call, "points", total - done);
+        c->bar = true;
+        return;
+    }
+    nib_progress_step(&c->progress, done - c->done, point);
+    c->done = done;
+}
+
+static enum nib_status remember(const struct context *c, struct nib_provenance **out, struct nib_error *error) {
+    struct nib_provenance *provenance = NULL;
+    const struct nib_isa *isa = NULL;
+    bool reference = false;
+    enum nib_status status = nib_isa_choose(NULL, &isa, &reference, error);
+    if (status == NIB_OK) status = nib_provenance_new(&provenance, error);
+    if (status != NIB_OK) return status;
+    nib_provenance_set_command(provenance, c->call->argc, c->call->argv);
+    nib_provenance_set_parallel(provenance, nib_threads((int)c->call->common.threads), c->ranks);
+    nib_provenance_set_isa(provenance, reference ? "ref" : isa->name);
+    if (nib_team_library() != NULL) nib_provenance_add_library(provenance, "mpi", nib_team_library());
+    status = nib_experiment_cite(c->experiment, true, provenance, error);
+    if (status == NIB_OK)
+        *out = provenance;
+    else
+        nib_provenance_free(provenance);
+    return status;
+}
+
+/* Whether the result file is there already. Another result in its place is an error. */
+static enum nib_status look_for_result(const struct context *c, bool *there, struct nib_error *error) {
+    struct nib_stored_experiment stored;
+    const char *output = c->call->common.output;
+    *there = false;
+    if (output == NULL || c->arguments->fresh || access(output, F_OK) != 0) return NIB_OK;
+    if (nib_experiment_read(output, &stored, NULL) == NIB_OK) {
+        *there = strcmp(stored.identity, c->experiment->identity) == 0;
+        nib_stored_experiment_free(&stored);
+    }
+    if (*there) return NIB_OK;
+    return nib_fail_at(error, NIB_EIO, output, 0,
+                       "is there already, and is no result of this experiment; move it away, choose another name, or say "
+                       "--fresh");
+}
+
+static enum nib_status print_json(const struct context *c, const struct nib_table *results, const struct nib_table *digests,
+                                  const struct nib_table *comparison, struct nib_error *error) {
+    char schema[64];
+    struct nib_json *json;
+    nib_output_schema(c->call, schema);
+    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    if (status != NIB_OK) return status;
+    nib_json_text(json, "title", c->experiment->title);
+    nib_json_text(json, "job", c->experiment->job.name);
+    nib_json_text(json, "identity", c->experiment->identity);
+    nib_json_table(json, "points", results);
+    nib_json_table(json, "digests", digests);
+    if (comparison != NULL) nib_json_table(json, "comparison", comparison);
+    nib_json_end(json);
+    return NIB_OK;
+}
+
+static const char *digest_of_all(const struct nib_table *digests) {
+    return nib_table_text(digests, nib_table_rows(digests) - 1, NIB_DIGEST_XXH3);
+}
+
+static enum nib_status print(const struct context *c, const struct nib_table *results, const struct nib_table *digests,
+                             const struct nib_table *comparison, struct nib_error *error) {
+    enum { SHORT = 50 };
+    struct nib_call *call = c->call;
+    if (call->common.json) return print_json(c, results, digests, comparison, error);
+    const struct nib_table *table = comparison != NULL ? comparison : results;
+    if (call->common.tsv) return nib_output_table(call, table, NULL, error);
+    size_t rows = nib_table_rows(results);
+    if (comparison != NULL || call->common.output == NULL || rows <= SHORT) {
+        nib_output_aligned(call, table, &(struct nib_layout){.headline = c->experiment->title}, stdout);
+        putchar('\n');
+    }
+    printf("%zu points, digest %s%s%s\n", c->experiment->points, digest_of_all(digests),
+           call->common.output == NULL ? "" : ", in ", call->common.output == NULL ? "" : call->common.output);
+    return NIB_OK;
+}
+
+static const char *stored_digest(const struct nib_table *pairs, const char *name) {
+    for (size_t i = 0; i < nib_table_rows(pairs); i++)
+        if (strcmp(nib_table_text(pairs, i, 0), name) == 0) return nib_table_text(pairs, i, 1);
+    return "";
+}
+
+/* With --again: dataset by dataset. What must be equal and is not makes the exit code 1. */
+static enum nib_status compare(struct context *c, const struct nib_table *digests, struct nib_table **out,
+                               struct nib_error *error) {
+    static const struct nib_column columns[] = {
+        {"dataset", "dataset", "", "dataset", NIB_COLUMN_TEXT, 0},
+        {"exact", "exact", "", "whether the bits are the same on every machine", NIB_COLUMN_TEXT, 0},
+        {"stored", "stored", "", "digest in the file", NIB_COLUMN_TEXT, 0},
+        {"now", "now", "", "digest of this run", NIB_COLUMN_TEXT, 0},
+        {"same", "same", "", "yes or no", NIB_COLUMN_TEXT, 0}};
+    struct nib_table *table = NULL;
+    enum nib_status status = nib_table_new("comparison", columns, 5, &table, error);
+    for (size_t i = 0; status == NIB_OK && i < nib_table_rows(digests); i++) {
+        const char *name = nib_table_text(digests, i, NIB_DIGEST_DATASET), *now = nib_table_text(digests, i, NIB_DIGEST_XXH3);
+        const char *exact = nib_table_text(digests, i, NIB_DIGEST_EXACT), *before = stored_digest(c->stored.digests, name);
+        bool same = strcmp(now, before) == 0;
+        size_t row = nib_table_row(table);
+        if (row == SIZE_MAX) {
+            status = nib_fail(error, NIB_ENOMEM, "out of memory");
+            break;
+        }
+        nib_table_set_text(table, row, 0, name);
+        nib_table_set_text(table, row, 1, exact);
+        nib_table_set_text(table, row, 2, before);
+        nib_table_set_text(table, row, 3, now);
+        nib_table_set_text(table, row, 4, same ? "yes" : "no");
+        if (!same && strcmp(exact, "yes") == 0) c->call->check_failed = true;
+    }
+    if (status == NIB_OK)
+        *out = table;
+    else
+        nib_table_free(table);
+    return status;
+}
+
+/* Inputs that have changed since would explain any difference. */
+static enum nib_status compare_inputs(const struct context *c, const struct nib_provenance *provenance,
+                                      struct nib_error *error) {
+    struct nib_provenance_facts facts;
+    enum nib_status status = nib_provenance_facts(provenance, &facts, error);
+    for (size_t i = 0; status == NIB_OK && i < nib_table_rows(facts.inputs); i++) {
+        const char *digest = nib_table_text(facts.inputs, i, 2);
+        bool known = false;
+        for (size_t k = 0; k < nib_table_rows(c->stored.inputs); k++)
+            known |= strcmp(digest, nib_table_text(c->stored.inputs, k, 1)) == 0;
+        if (!known)
+            status = nib_fail_at(error, NIB_EINCONSISTENT, nib_table_text(facts.inputs, i, 0), 0,
+                                 "is no longer the file that %s was computed from", c->arguments->again);
+    }
+    return status;
+}
+
+/* From finished points to the file and the terminal. */
+static enum nib_status finish(struct context *c, const struct nib_run_result *result, struct nib_result *file,
+                              struct nib_error *error) {
+    struct nib_table *results = NULL, *digests = NULL, *comparison = NULL;
+    struct nib_provenance *provenance = NULL;
+    enum nib_status status = nib_run_table(c->experiment, result, &results, error);
+    if (status == NIB_OK) status = nib_result_digests(c->experiment, results, &digests, error);
+    if (status == NIB_OK && (file != NULL || c->arguments->again != NULL)) status = remember(c, &provenance, error);
+    if (status == NIB_OK && c->arguments->again != NULL) {
+        status = compare_inputs(c, provenance, error);
+        if (status == NIB_OK) status = compare(c, digests, &comparison, error);
+    }
+    if (status == NIB_OK && file != NULL) status = nib_experiment_store(c->experiment, results, digests, file, error);
+    if (file != NULL && status == NIB_OK)
+        status = nib_result_commit(file, provenance, error);
+    else
+        nib_result_abandon(file);
+    if (status == NIB_OK) status = print(c, results, digests, comparison, error);
+    if (provenance != NULL) nib_provenance_free(provenance);
+    nib_table_free(comparison);
+    nib_table_free(digests);
+    nib_table_free(results);
+    return status;
+}
+
+static enum nib_status compute(struct context *c, struct nib_error *error) {
+    struct nib_result *file = NULL;
+    struct nib_run_result result = {0};
+    struct nib_run_request request = {
+        .experiment = c->experiment,
+        .journal = c->journal,
+        .shard = c->shard,
+        .shards = c->shards,
+        .mode = c->arguments->fresh ? NIB_JOURNAL_FRESH : c->arguments->repair ? NIB_JOURNAL_REPAIR : NIB_JOURNAL_CONTINUE,
+        .threads = (int)c->call->common.threads,
+        .rank = c->rank,
+        .ranks = c->ranks,
+        .progress = c->rank == 0 ? advance : NULL,
+        .context = c,
+    };
+    enum nib_status status = NIB_OK;
+    if (c->rank == 0 && c->shards == 1 && c->call->common.output != NULL)
+        status = nib_result_open(c->call->common.output, c->experiment->title, &file, error);
+    if (status != NIB_OK) {
+        nib_run_dismiss(c->ranks);
+        return status;
+    }
+    status = nib_run(&request, &result, error);
+    if (c->bar) nib_progress_end(&c->progress);
+    if (status != NIB_OK || c->rank > 0 || c->shards > 1) nib_result_abandon(file);
+    if (status == NIB_OK && c->rank == 0 && result.resumed > 0)
+        nib_output_note(c->call, "%zu finished points were found in %s", result.resumed, c->journal);
+    if (status == NIB_OK && c->rank == 0 && c->shards > 1)
+        nib_output_note(c->call, "part %u of %u is finished, in %s; --merge %u joins the parts", c->shard, c->shards,
+                        c->journal, c->shards);
+    if (status == NIB_OK && c->rank == 0 && c->shards == 1) status = finish(c, &result, file, error);
+    nib_run_result_free(&result, status == NIB_OK && c->shards == 1);
+    return status;
+}
+
+static enum nib_status merge(struct context *c, struct nib_error *error) {
+    unsigned shards = (unsigned)c->arguments->merge;
+    struct nib_result *file = NULL;
+    struct nib_run_result result = {0};
+    char **names = calloc(shards, sizeof *names);
+    enum nib_status status = names == NULL ? nib_fail(error, NIB_ENOMEM, "out of memory") : NIB_OK;
+    for (unsigned i = 0; status == NIB_OK && i < shards; i++) {
+        names[i] = journal_name(c->call->common.output, i + 1, shards);
+        if (names[i] == NULL) status = nib_fail(error, NIB_ENOMEM, "out of memory");
+    }
+    if (status == NIB_OK) status = nib_result_open(c->call->common.output, c->experiment->title, &file, error);
+    if (status == NIB_OK) {
+        status = nib_run_merge(c->experiment, (const char *const *)names, shards, &result, error);
+        if (status == NIB_OK)
+            status = finish(c, &result, file, error);
+        else
+            nib_result_abandon(file);
+    }
+    for (unsigned i = 0; names != NULL && i < shards; i++) {
+        if (status == NIB_OK) unlink(names[i]);
+        free(names[i]);
+    }
+    nib_run_result_free(&result, false);
+    free(names);
+    return status;
+}
+
+static enum nib_status list(const struct context *c, struct nib_error *error) {
+    struct nib_table *points = NULL;
+    enum nib_status status = nib_experiment_check(c->experiment, true, error);
+    if (status == NIB_OK) status = nib_experiment_list(c->experiment, c->shard, c->shards, &points, error);
+    if (status == NIB_OK)
+        status = nib_output_table(c->call, points, &(struct nib_layout){.headline = c->experiment->title}, error);
+    nib_table_free(points);
+    return status;
+}
+
+/* Rank 0 decides; the others compute, or learn that there is nothing to do. */
+static enum nib_status act(struct context *c, struct nib_error *error) {
+    bool there = false;
+    bool computes = !c->arguments->dry_run && c->arguments->merge == 0;
+    enum nib_status status = NIB_OK;
+    if (c->rank > 0) return computes ? compute(c, error) : NIB_OK;
+    if (!c->arguments->dry_run) status = look_for_result(c, &there, error);
+    if (status == NIB_OK && there) nib_output_note(c->call, "%s is finished already", c->call->common.output);
+    if (computes && (status != NIB_OK || there)) nib_run_dismiss(c->ranks);
+    if (status != NIB_OK || there) return status;
+    if (c->arguments->dry_run) return list(c, error);
+    return c->arguments->merge > 0 ? merge(c, error) : compute(c, error);
+}
+
+static enum nib_status run(struct nib_call *call, struct nib_error *error) {
+    struct context c = {.call = call, .arguments = call->options};
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write error, after which the journal is whole */
+    enum nib_status status = check_options(&c, error);
+    if (status == NIB_OK) status = nib_team_open(&c.rank, &c.ranks, error);
+    if (status == NIB_OK) {
+        status = open_experiment(&c, error);
+        bool opened = status == NIB_OK;
+        if (!opened && c.rank > 0) usleep(300000); /* rank 0 has most likely met the same, and says it for all */
+        if (!opened && c.ranks > 1) nib_output_error(error);
+        if (opened) status = act(&c, error);
+        nib_team_close(opened);
+    }
+    nib_experiment_close(c.experiment);
+    nib_stored_experiment_free(&c.stored);
+    free(c.journal);
+    return status;
+}
+
+NIB_COMMAND(run) = {
+    .values = "FILE",
+    .least = 0,
+    .most = 1,
+    .description =
+        "Runs a declared experiment: a job for every point of a product of axes (quantizers, rotations, tensors by glob, "
+        "grids, seeds, any parameter), and the measures that are kept. Results do not depend on threads, ranks, parts or "
+        "interruptions.\n"
+        "Each finished point is written at once into a journal beside the result file. The same command goes on after a "
+        "kill or a full disk; the journal goes away when the result file is complete. Two processes cannot run into the "
+        "same result.\n"
+        "On several machines: --shard 1/N to N/N into the same -o FILE.h5, then --merge N; or nibble-mpi, started by "
+        "mpirun or srun, where the build has MPI.\n"
+        "The result file holds all that is needed to run it again, which --again does; it compares the digests of all "
+        "datasets. Those that must be equal on every machine and are not make the exit code 1.",
+    .options = options,
+    .defaults = &defaults,
+    .size = sizeof(struct arguments),
+    .takes = NIB_TAKES_JSON | NIB_TAKES_OUTPUT | NIB_TAKES_THREADS | NIB_TAKES_QUIET,
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,14 @@
+/* The formats of an analysis, for its provenance. */
+#ifndef NIB_JOB_CITE_H
+#define NIB_JOB_CITE_H
+
+#include <nibble/quantizer.h>
+#include <nibble/rotate.h>
+
+#include "io/provenance.h"
+
+/* The quantizer's own text and those of its block, element and scale format. */
+void nib_cite_quantizer(struct nib_provenance *provenance, const struct nib_quantizer *quantizer);
+void nib_cite_rotation(struct nib_provenance *provenance, const struct nib_rotation *rotation);
+
+#endif
