@@ -40,9 +40,11 @@ NIB_INLINE vi i_load(const void *p) {
     memcpy(&x, p, sizeof x);
     return x;
 }
-NIB_INLINE void i_store(void *p, vi x) { memcpy(p, &x, sizeof x); }
 NIB_INLINE vi i_set(int32_t x) { return (vi){0} + x; }
-NIB_INLINE vf f_set(float x) { return (vf){0} + x; }
+/* Four bytes from anywhere in every lane. */
+typedef int32_t nib_any32 __attribute__((may_alias, aligned(1)));
+NIB_INLINE vi i_broadcast(const void *p) { return i_set(*(const nib_any32 *)p); }
+NIB_INLINE void i_store(void *p, vi x) { memcpy(p, &x, sizeof x); }
 /* Modulo 2^32. */
 NIB_INLINE vi i_wrap_add(vi x, vi y) { return (vi)((vu)x + (vu)y); }
 NIB_INLINE vi i_select(vi mask, vi yes, vi no) { return (mask & yes) | (~mask & no); }
@@ -75,6 +77,7 @@ NIB_INLINE vi b_dot(vi x, vi y) { return (vi)_mm512_maddubs_epi16((__m512i)x, (_
 #define NIB_HAS_BYTE_DOT 1
 NIB_INLINE vi b_dot4(vi sum, vi x, vi y) { return (vi)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)y); }
 NIB_INLINE vi i_truncate(vf x) { return (vi)_mm512_cvttps_epi32((__m512)x); }
+NIB_INLINE vf f_set(float x) { return (vf)_mm512_set1_ps(x); }
 NIB_INLINE vf f_of_i(vi x) { return (vf)_mm512_cvtepi32_ps((__m512i)x); }
 NIB_INLINE vd d_low(vi x) { return (vd)_mm512_cvtepi32_pd(_mm512_castsi512_si256((__m512i)x)); }
 NIB_INLINE vd d_high(vi x) { return (vd)_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64((__m512i)x, 1)); }
@@ -99,6 +102,7 @@ NIB_INLINE vi h_mul(vi x, vi y) { return (vi)_mm256_mullo_epi16((__m256i)x, (__m
 NIB_INLINE vi h_dot(vi x, vi y) { return (vi)_mm256_madd_epi16((__m256i)x, (__m256i)y); }
 NIB_INLINE vi b_dot(vi x, vi y) { return (vi)_mm256_maddubs_epi16((__m256i)x, (__m256i)y); }
 NIB_INLINE vi i_truncate(vf x) { return (vi)_mm256_cvttps_epi32((__m256)x); }
+NIB_INLINE vf f_set(float x) { return (vf)_mm256_set1_ps(x); }
 NIB_INLINE vf f_of_i(vi x) { return (vf)_mm256_cvtepi32_ps((__m256i)x); }
 NIB_INLINE vd d_low(vi x) { return (vd)_mm256_cvtepi32_pd(_mm256_castsi256_si128((__m256i)x)); }
 NIB_INLINE vd d_high(vi x) { return (vd)_mm256_cvtepi32_pd(_mm256_extracti128_si256((__m256i)x, 1)); }

@@ -36,6 +36,7 @@ NIB_INLINE vi i_truncate(vf x) {
     vi inside = (x > -2147483648.0f) & (x < 2147483648.0f);
     return __builtin_convertvector(f_keep(inside, x), vi);
 }
+NIB_INLINE vf f_set(float x) { return (vf){x, x, x, x}; }
 NIB_INLINE vf f_of_i(vi x) { return __builtin_convertvector(x, vf); }
 NIB_INLINE vd d_low(vi x) { return (vd){x[0], x[1]}; }
 NIB_INLINE vd d_high(vi x) { return (vd){x[2], x[3]}; }

@@ -153,7 +153,7 @@ void nib_unit_plan_outer(const struct nib_unit_plan *plan, size_t i, size_t j, s
     const struct nib_unit_job *job = &plan->job;
     const struct nib_unit_outer *outer = &job->outer;
     size_t row = i * plan->rows, column = j * plan->columns, count = plan->rows * plan->columns;
-    if (plan->kernel != NULL && plan->kernel->outer_tile != NULL && outer->period % 16 == 0) {
+    if (plan->kernel != NULL && plan->kernel->outer_tile != NULL) {
         plan->kernel->outer_tile(job, row, column, (const char *)plan->panels_a + i * plan->a_bytes,
                                  (const char *)plan->panels_b + j * plan->b_bytes, k0, k1, sum);
         unify_nan(sum, count);
