@@ -20,12 +20,13 @@ static const struct {
     {"gaussian", NIB_DENSITY_GAUSSIAN, false}, {"laplace", NIB_DENSITY_LAPLACE, false},
     {"logistic", NIB_DENSITY_LOGISTIC, false}, {"uniform", NIB_DENSITY_UNIFORM, false},
     {"silu", NIB_DENSITY_SILU, true},          {"t", NIB_DENSITY_STUDENT, true},
+    {"gg", NIB_DENSITY_POWER, true},
 };
 enum { DENSITIES = sizeof densities / sizeof *densities };
 
 static const char *candidate(size_t i, const void *context) {
     (void)context;
-    static const char *const names[] = {"gaussian", "laplace", "logistic", "uniform", "silu1", "silu4", "t3"};
+    static const char *const names[] = {"gaussian", "laplace", "logistic", "uniform", "silu1", "silu4", "t3", "gg0.5"};
     return i < sizeof names / sizeof *names ? names[i] : NULL;
 }
 
@@ -44,7 +45,8 @@ enum nib_status nib_distribution_parse(const char *name, struct nib_distribution
     }
     const char *near = nib_suggest(name, candidate, NULL);
     return nib_fail(error, NIB_EINVAL,
-                    "no distribution \"%s\"; expected gaussian, laplace, logistic, uniform, tNU (t3) or siluA (silu4)%s%s%s",
+                    "no distribution \"%s\"; expected gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4) or "
+                    "ggBETA (gg0.5)%s%s%s",
                     name, near == NULL ? "" : "; did you mean \"", near == NULL ? "" : near, near == NULL ? "" : "\"?");
 }
 
@@ -55,6 +57,19 @@ static double open_unit(uint32_t high, uint32_t low) {
 }
 
 static double normal(double u, double v) { return sqrt(-2 * log(u)) * cos(two_pi * v); }
+
+/* A gamma variate of shape k by Marsaglia and Tsang (2000); each attempt takes a counter of its own. Below 1 the shape is
+ * raised by 1 and the variate multiplied by a power of a uniform number. */
+static double gamma_variate(uint64_t seed, uint64_t i, double shape, double uniform) {
+    double boost = shape < 1 ? pow(uniform, 1 / shape) : 1, d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3;
+    for (uint64_t attempt = 1;; attempt++) {
+        struct nib_philox_block w = nib_philox(seed, i, 2 * attempt), other = nib_philox(seed, i, 2 * attempt + 1);
+        double z = normal(open_unit(w.word[0], w.word[1]), open_unit(w.word[2], w.word[3]));
+        double v = 1 + z / sqrt(9 * d), cube = v * v * v;
+        if (v <= 0) continue;
+        if (log(open_unit(other.word[0], other.word[1])) < z * z / 2 + d - d * cube + d * log(cube)) return boost * d * cube;
+    }
+}
 
 static double sample(const struct nib_distribution *distribution, uint64_t seed, uint64_t i) {
     struct nib_philox_block w = nib_philox(seed, i, 0);
@@ -70,6 +85,8 @@ static double sample(const struct nib_distribution *distribution, uint64_t seed,
         double gate = a * normal(u, v), radius = sqrt(-2 * log(u)) * sin(two_pi * v); /* the pair's other half */
         return gate / (1 + exp(-gate)) * radius;
     }
+    case NIB_DENSITY_POWER: /* |x|^a is a gamma variate of shape 1/a */
+        return (u < 0.5 ? -1 : 1) * pow(gamma_variate(seed, i, 1 / a, v), 1 / a);
     }
     return 0;
 }

@@ -11,7 +11,8 @@ enum nib_density_kind {
     NIB_DENSITY_LOGISTIC,
     NIB_DENSITY_STUDENT, /* parameter: degrees of freedom */
     NIB_DENSITY_UNIFORM, /* on [-1, 1] */
-    NIB_DENSITY_SILU     /* silu(a N) N' with N, N' standard normal and independent; parameter: a */
+    NIB_DENSITY_SILU,    /* silu(a N) N' with N, N' standard normal and independent; parameter: a */
+    NIB_DENSITY_POWER    /* generalised Gaussian, density proportional to exp(-|x|^a); parameter: a */
 };
 
 struct nib_distribution {
@@ -20,7 +21,7 @@ struct nib_distribution {
     char name[32]; /* "gaussian", "t3", "silu4" */
 };
 
-/* "gaussian", "laplace", "logistic", "uniform", "tNU" (t3, t2.5), "siluA" (silu1, silu4). */
+/* "gaussian", "laplace", "logistic", "uniform", "tNU" (t3, t2.5), "siluA" (silu1, silu4), "ggBETA" (gg0.5). */
 NIB_CHECK enum nib_status nib_distribution_parse(const char *name, struct nib_distribution *out,
                                                  struct nib_error *error);
 /* Elements [first, first + count) of the stream. */
