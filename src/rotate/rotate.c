@@ -42,7 +42,13 @@ static void finish(float (*restrict tile)[LANES], const struct nib_rotation *rot
 
 void nib_rotate_groups(const struct nib_rotation *rotation, nib_rotate_kernel *kernel, const float *in, float *x,
                        size_t count) {
-    kernel(rotation, in, x, count);
+    if (nib_rotation_is_fast(rotation)) {
+        kernel(rotation, in, x, count);
+        return;
+    }
+    if (in != x) memcpy(x, in, count * sizeof *x);
+    float work[NIB_ROTATION_MAX];
+    for (size_t i = 0; i < count; i += rotation->size) nib_rotation_evaluate(rotation, x + i, work);
 }
 
 /* Groups of consecutive columns: a piece of a row that stays in cache is widened and rotated where it ends up. */
@@ -60,11 +66,11 @@ static void piece_along_cols(const struct nib_rotation *rotation, nib_rotate_ker
     nib_rotate_groups(rotation, kernel, from, to, end - start);
 }
 
-/* Groups of consecutive rows of 16 neighbouring columns. */
-static void tile_along_rows(const struct nib_rotation *rotation, struct nib_view x, size_t row, size_t col,
-                            float (*restrict tile)[LANES], float *restrict out) {
+/* Groups of consecutive rows of up to 16 neighbouring columns. */
+static void fast_along_rows(const struct nib_rotation *rotation, struct nib_view x, size_t row, size_t col, size_t lanes,
+                            float *restrict out) {
+    _Alignas(64) float tile[NIB_ROTATION_POWER_MAX][LANES];
     const size_t n = rotation->size;
-    size_t lanes = x.cols - col < LANES ? x.cols - col : LANES;
     if (lanes < LANES) memset(tile, 0, n * sizeof *tile);
     for (size_t i = 0; i < n; i++) nib_widen(x, (row + i) * x.stride + col, lanes, tile[i]);
     butterfly(tile, rotation);
@@ -72,9 +78,29 @@ static void tile_along_rows(const struct nib_rotation *rotation, struct nib_view
     for (size_t i = 0; i < n; i++) memcpy(out + (row + i) * x.cols + col, tile[i], lanes * sizeof *out);
 }
 
+static void tile_along_rows(const struct nib_rotation *rotation, struct nib_view x, size_t row, size_t col, float *out) {
+    size_t lanes = x.cols - col < LANES ? x.cols - col : LANES;
+    if (nib_rotation_is_fast(rotation)) {
+        fast_along_rows(rotation, x, row, col, lanes, out);
+        return;
+    }
+    float group[NIB_ROTATION_MAX], work[NIB_ROTATION_MAX];
+    for (size_t l = 0; l < lanes; l++) {
+        for (size_t i = 0; i < rotation->size; i++) nib_widen(x, (row + i) * x.stride + col + l, 1, group + i);
+        nib_rotation_evaluate(rotation, group, work);
+        for (size_t i = 0; i < rotation->size; i++) out[(row + i) * x.cols + col + l] = group[i];
+    }
+}
+
+/* What the kernels do: butterflies alone, signs first. */
+bool nib_rotation_is_fast(const struct nib_rotation *rotation) {
+    return rotation->evaluation == NIB_EVALUATION_BUTTERFLY && rotation->base == 1 && !rotation->inverse && !rotation->flush;
+}
+
 /* "none" leaves every bit alone, NaN payloads included. */
 bool nib_rotation_is_identity(const struct nib_rotation *rotation) {
-    return rotation->size == 1 && rotation->sign[0] > 0 && rotation->output == NIB_ROTATION_FP32;
+    return rotation->size == 1 && rotation->sign[0] > 0 && rotation->output == NIB_ROTATION_FP32 &&
+           rotation->factor == 1 && !rotation->flush;
 }
 
 enum nib_status nib_rotation_check(const struct nib_rotation *rotation, size_t extent, const char *what,
@@ -103,13 +129,12 @@ enum nib_status nib_rotate(const struct nib_rotation *rotation, struct nib_view 
 #pragma omp parallel num_threads(nib_threads(threads))
     {
         struct nib_fpenv saved = nib_fpenv_enter();
-        _Alignas(64) float tile[NIB_ROTATION_MAX][LANES];
 #pragma omp for schedule(static)
         for (size_t t = 0; t < tiles; t++) {
             if (along_cols)
                 piece_along_cols(rotation, kernel, x, t, pieces, out);
             else
-                tile_along_rows(rotation, x, t / across * n, t % across * LANES, tile, out);
+                tile_along_rows(rotation, x, t / across * n, t % across * LANES, out);
         }
         nib_fpenv_leave(saved);
     }

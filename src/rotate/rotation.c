@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "base/sha256.h"
 #include "base/suggest.h"
+#include "core/philox.h"
 #include "format/embedded.h"
 #include "format/yaml.h"
 #include <math.h>
@@ -16,14 +17,18 @@
 #include <string.h>
 
 static const char *const kinds[] = {"rotation", NULL};
-static const char *const evaluations[] = {"butterfly", NULL};
+static const char *const evaluations[] = {"butterfly", "sequential", "exact", "unit", NULL};
 static const char *const normalizations[] = {"orthonormal", "none", NULL};
 static const char *const outputs[] = {"fp32", "bf16", NULL};
+static const char *const operands[] = {"bf16", "tf32", NULL};
 
 struct record {
     char title[96], source[160];
-    int kind, evaluation, normalization, output;
-    int64_t size;
+    int kind, evaluation, normalization, output, stages, operand;
+    int64_t size, base, points;
+    double factor;
+    bool inverse, flush;
+    char unit[256];
     const struct nib_yaml_node *signs;
 };
 
@@ -37,16 +42,42 @@ static const struct nib_field fields[] = {
     {"evaluation", NIB_FIELD_CHOICE, false, PLACE(evaluation), 0, 0, evaluations},
     {"normalization", NIB_FIELD_CHOICE, false, PLACE(normalization), 0, 0, normalizations},
     {"output", NIB_FIELD_CHOICE, false, PLACE(output), 0, 0, outputs},
+    {"base", NIB_FIELD_INTEGER, false, PLACE(base), 1, 40, NULL},
+    {"factor", NIB_FIELD_REAL, false, PLACE(factor), 0, 0, NULL},
+    {"inverse", NIB_FIELD_BOOL, false, PLACE(inverse), 0, 0, NULL},
+    {"flush", NIB_FIELD_BOOL, false, PLACE(flush), 0, 0, NULL},
+    {"unit", NIB_FIELD_TEXT, false, PLACE(unit), 0, 0, NULL},
+    {"operand", NIB_FIELD_CHOICE, false, PLACE(operand), 0, 0, operands},
+    {"points", NIB_FIELD_INTEGER, false, PLACE(points), 2, NIB_POINTS_MOST, NULL},
+    {"stages", NIB_FIELD_CHOICE, false, PLACE(stages), 0, 0, outputs},
     {NULL, NIB_FIELD_NODE, false, 0, 0, 0, 0, NULL},
 };
 #undef PLACE
 
+/* {seed: N}: sign i is bit i mod 128 of the Philox4x32-10 block with key = N and counter = (i / 128, 0), 1 being
+ * minus. */
+static enum nib_status draw_signs(const struct nib_yaml *document, const struct nib_yaml_node *node,
+                                  struct nib_rotation *rotation, struct nib_error *error) {
+    struct {
+        int64_t seed;
+    } drawn = {0};
+    const struct nib_field seed_field[] = {{"seed", NIB_FIELD_INTEGER, true, 0, sizeof drawn.seed, 0, INT64_MAX, NULL},
+                                           {NULL, NIB_FIELD_NODE, false, 0, 0, 0, 0, NULL}};
+    enum nib_status status = nib_yaml_read(document, node, seed_field, &drawn, error);
+    for (unsigned i = 0; i < rotation->size && status == NIB_OK; i++) {
+        struct nib_philox_block block = nib_philox((uint64_t)drawn.seed, i / 128, 0);
+        rotation->sign[i] = block.word[i % 128 / 32] >> i % 32 & 1 ? -1.0f : 1.0f;
+    }
+    return status;
+}
+
 static enum nib_status read_signs(const struct nib_yaml *document, const struct nib_yaml_node *node,
                                   struct nib_rotation *rotation, struct nib_error *error) {
     const char *label = nib_yaml_label(document);
+    if (nib_yaml_kind_of(node) == NIB_YAML_MAPPING) return draw_signs(document, node, rotation, error);
     if (nib_yaml_kind_of(node) != NIB_YAML_SEQUENCE || nib_yaml_count(node) != rotation->size)
         return nib_fail_at(error, NIB_ESYNTAX, label, nib_yaml_line(node),
-                           "signs must be a list of %u numbers, each 1 or -1", rotation->size);
+                           "signs must be a list of %u numbers, each 1 or -1, or {seed: N}", rotation->size);
     for (unsigned i = 0; i < rotation->size; i++) {
         const struct nib_yaml_node *item = nib_yaml_item(node, i);
         const char *text = nib_yaml_scalar(item);
@@ -59,23 +90,92 @@ static enum nib_status read_signs(const struct nib_yaml *document, const struct 
     return NIB_OK;
 }
 
+static bool is_power(uint64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+static const unsigned bases[] = {1, 40, 28, 20, 12};
+
+/* size = base * 2^k: whether it is, by the largest base unless one is asked for. */
+static bool split_size(int64_t size, int64_t asked, unsigned *base) {
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+        if (size % bases[i] != 0 || (asked != 0 && asked != bases[i])) continue;
+        uint64_t power = (uint64_t)size / bases[i];
+        if (!is_power(power) || power > NIB_ROTATION_POWER_MAX) continue;
+        *base = bases[i];
+        return true;
+    }
+    return false;
+}
+
+static enum nib_status set_size(const struct nib_yaml *document, const struct record *record, struct nib_rotation *rotation,
+                                struct nib_error *error) {
+    const struct nib_yaml_node *root = nib_yaml_root(document);
+    rotation->size = (unsigned)record->size;
+    if (split_size(record->size, record->base, &rotation->base)) return NIB_OK;
+    int line = nib_yaml_line(nib_yaml_get(root, record->base != 0 ? "base" : "size"));
+    bool known = false;
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) known |= record->base == 0 || record->base == bases[i];
+    if (!known)
+        return nib_fail_at(error, NIB_ESYNTAX, nib_yaml_label(document), line, "base is %lld; expected 1, 12, 20, 28 or 40",
+                           (long long)record->base);
+    int64_t next = record->size;
+    while (next < NIB_ROTATION_MAX && !split_size(next, record->base, &rotation->base)) next++;
+    if (!split_size(next, record->base, &rotation->base)) next = NIB_ROTATION_POWER_MAX * (record->base > 0 ? record->base : 1);
+    return nib_fail_at(error, NIB_ESYNTAX, nib_yaml_label(document), line,
+                       "size %lld has no matrix here; the next one is %lld (1, 12, 20, 28 or 40 times a power of two, at "
+                       "most %d)", (long long)record->size, (long long)next, NIB_ROTATION_POWER_MAX);
+}
+
+static enum nib_status set_unit(const struct nib_yaml *document, const struct record *record, struct nib_rotation *rotation,
+                                struct nib_error *error) {
+    const struct nib_yaml_node *root = nib_yaml_root(document);
+    bool by_unit = record->evaluation == NIB_EVALUATION_UNIT;
+    static const char *const keys[] = {"unit", "operand", "points", "stages"};
+    for (size_t i = 0; i < 4 && !by_unit; i++)
+        if (nib_yaml_get(root, keys[i]) != NULL)
+            return nib_fail_at(error, NIB_ESYNTAX, nib_yaml_label(document), nib_yaml_line(nib_yaml_get(root, keys[i])),
+                               "%s: needs evaluation: unit", keys[i]);
+    if (!by_unit) return NIB_OK;
+    if (record->unit[0] == '\0' || rotation->base != 1 || !is_power((uint64_t)record->points))
+        return nib_fail_at(error, NIB_ESYNTAX, nib_yaml_label(document), nib_yaml_line(root),
+                           "evaluation: unit needs unit: NAME, a size that is a power of two, and points: 2, 4, ... %d",
+                           NIB_POINTS_MOST);
+    rotation->points = (unsigned)record->points;
+    rotation->stages = record->stages;
+    rotation->operand = record->operand == 1 ? NIB_OPERAND_TF32 : NIB_OPERAND_BF16;
+    enum nib_status status = nib_unit_open(record->unit, &rotation->unit, error);
+    if (status == NIB_OK && (rotation->unit->accumulator != NIB_ACC_FP32 || rotation->unit->scale != NIB_UNIT_SCALE_NONE))
+        status = nib_fail_at(error, NIB_EINVAL, nib_yaml_label(document), nib_yaml_line(nib_yaml_get(root, "unit")),
+                             "unit %s: expected a binary32 accumulator and no scales", record->unit);
+    unsigned depth = rotation->points < 16 ? 16 : rotation->points;
+    if (status == NIB_OK) status = nib_unit_accepts(rotation->unit, rotation->operand, rotation->operand, depth, error);
+    return status;
+}
+
 static enum nib_status fill(const struct nib_yaml *document, struct nib_rotation *rotation, struct nib_error *error) {
-    struct record record = {.signs = NULL};
+    struct record record = {.factor = NAN, .points = 16};
     const struct nib_yaml_node *root = nib_yaml_root(document);
     enum nib_status status = nib_yaml_read(document, root, fields, &record, error);
+    if (status == NIB_OK) status = set_size(document, &record, rotation, error);
     if (status != NIB_OK) return status;
-    if ((record.size & (record.size - 1)) != 0)
-        return nib_fail_at(error, NIB_ESYNTAX, nib_yaml_label(document), nib_yaml_line(nib_yaml_get(root, "size")),
-                           "size is %lld; expected a power of two, 1 to %d", (long long)record.size, NIB_ROTATION_MAX);
     memcpy(rotation->title, record.title, sizeof rotation->title);
     memcpy(rotation->source, record.source, sizeof rotation->source);
-    rotation->size = (unsigned)record.size;
     rotation->evaluation = record.evaluation;
     rotation->normalization = record.normalization;
     rotation->output = record.output;
-    rotation->factor = record.normalization == NIB_NORMALIZATION_NONE ? 1.0f : (float)(1 / sqrt((double)record.size));
+    rotation->inverse = record.inverse;
+    rotation->flush = record.flush;
+    rotation->own_factor = !isnan(record.factor);
+    if (rotation->own_factor && !(record.factor > 0x1p-40 && record.factor < 0x1p40))
+        return nib_fail_at(error, NIB_ESYNTAX, nib_yaml_label(document), nib_yaml_line(nib_yaml_get(root, "factor")),
+                           "factor is %g; expected a number from 2^-40 to 2^40", record.factor);
+    rotation->factor = rotation->own_factor                                  ? (float)record.factor
+                       : record.normalization == NIB_NORMALIZATION_NONE ? 1.0f
+                                                                             : (float)(1 / sqrt((double)record.size));
+    rotation->sign = nib_alloc(rotation->size + 16, sizeof *rotation->sign, "signs", error);
+    if (rotation->sign == NULL) return NIB_ENOMEM;
     for (unsigned i = 0; i < rotation->size; i++) rotation->sign[i] = 1.0f;
-    return record.signs == NULL ? NIB_OK : read_signs(document, record.signs, rotation, error);
+    status = set_unit(document, &record, rotation, error);
+    return record.signs == NULL || status != NIB_OK ? status : read_signs(document, record.signs, rotation, error);
 }
 
 /* The name of "dir/rht16.yaml" is "rht16". */
@@ -144,9 +244,28 @@ enum nib_status nib_rotation_open(const char *name_or_path, const struct nib_rot
 void nib_rotation_close(const struct nib_rotation *rotation) {
     if (rotation == NULL) return;
     free(rotation->text);
+    free(rotation->sign);
+    nib_unit_close(rotation->unit);
     struct nib_rotation *own;
     memcpy(&own, &rotation, sizeof own);
     free(own);
+}
+
+enum nib_status nib_rotation_inverse(const struct nib_rotation *rotation, const struct nib_rotation **out,
+                                     struct nib_error *error) {
+    const struct nib_rotation *copy;
+    enum nib_status status = nib_rotation_parse(rotation->text, strlen(rotation->text), rotation->name, &copy, error);
+    if (status != NIB_OK) return status;
+    struct nib_rotation *own;
+    memcpy(&own, &copy, sizeof own);
+    own->inverse = !rotation->inverse;
+    if (rotation->normalization == NIB_NORMALIZATION_NONE && !rotation->own_factor) {
+        own->own_factor = true;
+        own->factor = 1.0f / (float)rotation->size;
+    } else if (rotation->own_factor)
+        own->factor = (float)(1 / ((double)rotation->factor * rotation->size));
+    *out = own;
+    return NIB_OK;
 }
 
 const char *nib_rotation_name(const struct nib_rotation *rotation) { return rotation->name; }

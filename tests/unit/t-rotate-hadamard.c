@@ -250,7 +250,7 @@ static void wrong_files_are_refused_with_their_line(void) {
         int line;
         const char *says;
     } bad[] = {
-        {"kind: rotation\ntitle: t\nsource: s\nsize: 12\n", 4, "power of two"},
+        {"kind: rotation\ntitle: t\nsource: s\nsize: 14\n", 4, "the next one is 16"},
         {"kind: rotation\ntitle: t\nsource: s\nsize: 4\nsigns: [1, 1, -1]\n", 5, "4 numbers"},
         {"kind: rotation\ntitle: t\nsource: s\nsize: 2\nsigns: [1, 2]\n", 5, "expected 1 or -1"},
         {"kind: rotation\ntitle: t\nsource: s\nsize: 2\nsign: [1, 1]\n", 5, "signs"},
