@@ -22,6 +22,15 @@ struct nib_consts {
     int mbits, bias;
     uint32_t max_code, nan_code;
     float largest_scale;
+    float scale_if_zero;         /* 0: no change */
+    uint32_t code_if_zero;
+    /* powers of two: the code is ((bits + addend[exponent field]) >> 23) - offset, at most top */
+    uint32_t addend[256];
+    int32_t exponent_offset, top_code;
+    uint32_t zero_code;          /* of a block of zeros */
+    float zero_value, bottom_value;
+    /* what the stages do not compute: a scale v below v_low but not 0, s from s_high on, a scaled element from y_high on */
+    float v_low, s_high, y_high;
     /* element format */
     int32_t magnitude_threshold[7];
     int32_t threshold[NIB_THRESHOLDS];
@@ -48,9 +57,11 @@ typedef void nib_stochastic_stage(const struct nib_consts *k, const float *restr
                                   const uint8_t *restrict random, size_t blocks, unsigned size, uint8_t *restrict codes);
 
 enum nib_operation { NIB_MULTIPLY, NIB_DIVIDE, NIB_OPERATIONS };
-/* KEEP, NEGATIVE, DROP: the signed_zero axis on a symmetric grid; GRID: any grid, sign kept. */
-enum nib_encoding { NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE, NIB_ENCODE_DROP, NIB_ENCODE_GRID, NIB_ENCODINGS };
-enum nib_codec { NIB_CODEC_E8M0, NIB_CODEC_E8M0_UP, NIB_CODEC_E8M0_DOWN, NIB_CODEC_MINIFLOAT, NIB_CODEC_BF16, NIB_CODEC_FP32, NIB_CODECS };
+/* KEEP, NEGATIVE, DROP, NONPOSITIVE: the signed_zero axis on a symmetric grid; GRID: any grid, sign kept. */
+enum nib_encoding {
+    NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE, NIB_ENCODE_DROP, NIB_ENCODE_NONPOSITIVE, NIB_ENCODE_GRID, NIB_ENCODINGS
+};
+enum nib_codec { NIB_CODEC_E8M0, NIB_CODEC_EXPONENT, NIB_CODEC_MINIFLOAT, NIB_CODEC_BF16, NIB_CODEC_FP32, NIB_CODECS };
 
 struct nib_isa {
     const char *name;
@@ -61,9 +72,11 @@ struct nib_isa {
     void (*load_bf16)(const uint16_t *restrict x, float *restrict out, size_t count);
     void (*load_f16)(const uint16_t *restrict x, float *restrict out, size_t count);
     nib_scale_stage *block_scale[NIB_AXIS_block_scale_COUNT];
+    nib_scale_stage *block_scale_bf16[NIB_AXIS_block_scale_COUNT]; /* scale_precision "input" from bfloat16 */
     nib_scale_stage *bound;
+    void (*straight_through)(const float *restrict v, float *restrict s);
     nib_codec_stage *codec[NIB_CODECS];
-    bool (*screen)(const struct nib_consts *k, const uint32_t *amax, const float *v, const float *s, const float *factor,
+    bool (*screen)(const struct nib_consts *k, const float *b, const float *v, const float *s, const float *factor,
                    size_t blocks);
     nib_scale_stage *factor[NIB_AXIS_element_scale_COUNT];
     nib_element_stage *encode[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_ENCODINGS];

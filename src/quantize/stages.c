@@ -1,13 +1,65 @@
 #include "quantize/stages.h"
 
+#include <math.h>
 #include <string.h>
 #include "base/error.h"
 
 /* Whether a factor divides; choices without a stage function do not matter here. */
 enum nib_operation nib_element_operation(int element_scale) {
     static const bool divides[NIB_AXIS_element_scale_COUNT] = {[NIB_ELEMENT_X_OVER_SD] = true,
-        [NIB_ELEMENT_X_OVER_SS] = true, [NIB_ELEMENT_X_OVER_S] = true};
+        [NIB_ELEMENT_X_OVER_SS] = true,
+        [NIB_ELEMENT_X_OVER_S_RCP0] = true, [NIB_ELEMENT_X_OVER_S] = true};
     return divides[element_scale] ? NIB_DIVIDE : NIB_MULTIPLY;
+}
+
+/* What is added to the bits of a positive normal number, by its exponent field, before the field is read. The log2
+ * rules differ from floor and ceiling within a few mantissas of a power of two, by the size of the logarithm. */
+static void fill_addends(const struct nib_quantizer *q, uint32_t addend[256]) {
+    static const uint32_t down[7] = {0, 1, 2, 5, 0xB, 0x16, 0x2C}, up[7] = {0x1, 0x1, 0x2, 0x3, 0x6, 0xC, 0x17},
+                          nearest[7] = {0x3504F3, 0x3504F3, 0x3504F2, 0x3504F0, 0x3504EC, 0x3504E4, 0x3504D4};
+    for (int field = 0; field < 256; field++) {
+        int exponent = field - 127, size = exponent >= 0 ? exponent : -exponent - 1, row = 0;
+        for (; size > 1 && row < 6; size >>= 1) row++;
+        switch ((enum nib_axis_scale_rounding)q->axes.scale_rounding) {
+        case NIB_SCALE_ROUND_UP:
+        case NIB_SCALE_ROUND_UP_BITS: addend[field] = 0x7FFFFF; break;
+        case NIB_SCALE_ROUND_EVEN: addend[field] = 0x200000; break;
+        case NIB_SCALE_ROUND_EVEN_MINUS: addend[field] = 0x1FFFFF; break;
+        case NIB_SCALE_ROUND_LOG2_DOWN: addend[field] = down[row]; break;
+        case NIB_SCALE_ROUND_LOG2_UP: addend[field] = 0x800000 - up[row]; break;
+        case NIB_SCALE_ROUND_LOG2_NEAREST: addend[field] = 0x800000 - nearest[row]; break;
+        default: addend[field] = 0; break;
+        }
+    }
+}
+
+static bool rounds_exponents(const struct nib_quantizer *q) {
+    switch ((enum nib_axis_scale_rounding)q->axes.scale_rounding) {
+    case NIB_SCALE_ROUND_UP:
+    case NIB_SCALE_ROUND_DOWN:
+    case NIB_SCALE_ROUND_UP_BITS:
+    case NIB_SCALE_ROUND_EVEN:
+    case NIB_SCALE_ROUND_EVEN_MINUS:
+    case NIB_SCALE_ROUND_LOG2_DOWN:
+    case NIB_SCALE_ROUND_LOG2_UP:
+    case NIB_SCALE_ROUND_LOG2_NEAREST: return true;
+    default: return false;
+    }
+}
+
+static void fill_powers(const struct nib_quantizer *q, struct nib_consts *k) {
+    const struct nib_axes *axes = &q->axes;
+    fill_addends(q, k->addend);
+    k->exponent_offset = axes->block_scale == NIB_BLOCK_SCALE_EXPONENT ? q->block->element->emax : 0;
+    k->top_code = (int32_t)axes->exponent_max + 127;
+    k->bottom_value = axes->e8m0_bottom == NIB_E8M0_BOTTOM_ZERO ? 0 : 0x1p-127f;
+    k->zero_code = axes->e8m0_zero == NIB_E8M0_ZERO_ONE      ? 127
+                   : axes->e8m0_zero == NIB_E8M0_ZERO_LOG2_1 ? (uint32_t)(128 - k->exponent_offset)
+                                                             : 0;
+    k->zero_value = k->zero_code == 0 ? k->bottom_value : ldexpf(1, (int)k->zero_code - 127);
+    /* Below, exponents of subnormal numbers; above, powers whose reciprocals are not exact or are flushed. */
+    k->v_low = axes->e8m0_bottom == NIB_E8M0_BOTTOM_EXP2 ? ldexpf(1, k->exponent_offset - 125) : 0x1p-126f;
+    k->s_high = 0x1p125f;
 }
 
 static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_consts *k) {
@@ -31,6 +83,13 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     memcpy(k->threshold, q->rule.threshold, sizeof k->threshold);
     k->codes = q->rule.codes;
     memcpy(k->level, element->level, sizeof k->level);
+    if (q->axes.value_zero == NIB_VALUE_ZERO_PLUS) k->level[q->code_of_minus_zero] = 0;
+    if (q->axes.rounding == NIB_ROUNDING_RNE_DROP) k->magnitude_threshold[0] += 2; /* 2^-23 above 1/4, not one step */
+    k->scale_if_zero = q->axes.scale_if_zero;
+    k->code_if_zero = (uint32_t)q->axes.code_if_zero;
+    k->s_high = k->y_high = INFINITY;
+    if (q->axes.rounding == NIB_ROUNDING_FLOAT_BITS) k->y_high = 7; /* from here on it does not saturate */
+    if (scale->kind == NIB_SCALE_E8M0) fill_powers(q, k);
     if (!nib_axes_stochastic(&q->axes)) return;
     nib_sr_grid_make(element, &k->sr);
     for (uint8_t i = 0; i < 16; i++) k->translated |= k->sr.code[i] != i;
@@ -47,8 +106,9 @@ static nib_stochastic_stage *stochastic_of(const struct nib_quantizer *q, const 
 /* The encoding that the element stage implements, or NIB_ENCODINGS where only the reference does. */
 static enum nib_encoding encoding_of(const struct nib_quantizer *q) {
     static const enum nib_encoding by_axis[NIB_AXIS_signed_zero_COUNT] = {NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE,
-        NIB_ENCODE_DROP, NIB_ENCODINGS, NIB_ENCODINGS};
-    if (q->axes.rounding > NIB_ROUNDING_RTZ) return NIB_ENCODINGS;
+        NIB_ENCODE_DROP, NIB_ENCODE_NONPOSITIVE, NIB_ENCODINGS};
+    if (q->axes.rounding == NIB_ROUNDING_FLOAT_BITS) return NIB_ENCODE_NEGATIVE;
+    if (q->axes.rounding > NIB_ROUNDING_RTZ && q->axes.rounding != NIB_ROUNDING_RNE_DROP) return NIB_ENCODINGS;
     if (q->rule.symmetric) return by_axis[q->axes.signed_zero];
     bool sign_free = !q->block->element->has_negative_zero || q->axes.signed_zero == NIB_SIGNED_ZERO_KEEP;
     return sign_free ? NIB_ENCODE_GRID : NIB_ENCODINGS;
@@ -56,13 +116,10 @@ static enum nib_encoding encoding_of(const struct nib_quantizer *q) {
 
 static nib_codec_stage *codec_of(const struct nib_quantizer *q, const struct nib_isa *isa) {
     int rounding = q->axes.scale_rounding;
-    if (rounding > NIB_SCALE_ROUND_DOWN) return NULL;
     switch (q->block->scale->kind) {
-    case NIB_SCALE_E8M0: /* the stage of b/2^emax has rounded down already */
-        if (q->axes.block_scale == NIB_BLOCK_SCALE_EXPONENT && rounding != NIB_SCALE_ROUND_DOWN) return NULL;
-        return isa->codec[rounding == NIB_SCALE_ROUND_UP     ? NIB_CODEC_E8M0_UP
-                          : rounding == NIB_SCALE_ROUND_DOWN ? NIB_CODEC_E8M0_DOWN
-                                                             : NIB_CODEC_E8M0];
+    case NIB_SCALE_E8M0:
+        if (rounds_exponents(q)) return isa->codec[NIB_CODEC_EXPONENT];
+        return rounding == NIB_SCALE_ROUND_NEAREST && q->axes.block_scale != NIB_BLOCK_SCALE_EXPONENT ? isa->codec[NIB_CODEC_E8M0] : NULL;
     case NIB_SCALE_MINIFLOAT: return rounding == NIB_SCALE_ROUND_NEAREST ? isa->codec[NIB_CODEC_MINIFLOAT] : NULL;
     case NIB_SCALE_BF16: return rounding == NIB_SCALE_ROUND_NEAREST ? isa->codec[NIB_CODEC_BF16] : NULL;
     case NIB_SCALE_FP32: return isa->codec[NIB_CODEC_FP32];
@@ -71,14 +128,19 @@ static nib_codec_stage *codec_of(const struct nib_quantizer *q, const struct nib
 }
 
 /* Axes that no stage knows must stand at their first choice, unless they only concern blocks that the reference gets. */
-static bool plain(const struct nib_axes *axes) {
-    return axes->amax_inf == NIB_AMAX_INF_KEEP && axes->tensor_zero == NIB_TENSOR_ZERO_FORMULA &&
-           axes->scale_precision == NIB_SCALE_PRECISION_FP32 && axes->scale_if_zero == 0 && axes->code_if_zero == 0 &&
-           axes->exponent_max == 127 && axes->e8m0_zero == NIB_E8M0_ZERO_BOTTOM &&
-           axes->e8m0_bottom == NIB_E8M0_BOTTOM_127 && axes->scale_ste == NIB_SCALE_STE_OFF &&
-           axes->element_inf == NIB_ELEMENT_INF_SATURATE && axes->value_zero == NIB_VALUE_ZERO_KEEP &&
-           axes->input_precision == NIB_INPUT_EXACT && axes->e8m0_low == NIB_E8M0_LOW_CLAMP &&
-           axes->select == NIB_SELECT_NONE;
+static bool plain(const struct nib_quantizer *q, const struct nib_tensor_scale *t) {
+    const struct nib_axes *axes = &q->axes;
+    bool empty_tensor = axes->tensor_zero != NIB_TENSOR_ZERO_FORMULA && t->amax == 0;
+    return !empty_tensor && axes->element_inf == NIB_ELEMENT_INF_SATURATE && axes->input_precision == NIB_INPUT_EXACT &&
+           axes->e8m0_low == NIB_E8M0_LOW_CLAMP && axes->select == NIB_SELECT_NONE;
+}
+
+/* A power of two has an exact reciprocal, however the axis says that it divides. */
+static bool divides_by_power(const struct nib_quantizer *q) {
+    int choice = q->axes.element_scale;
+    return q->block->scale->kind == NIB_SCALE_E8M0 &&
+           (choice == NIB_ELEMENT_X_OVER_S || choice == NIB_ELEMENT_X_RS || choice == NIB_ELEMENT_X_DIV_S ||
+            choice == NIB_ELEMENT_X_RDIV_S || choice == NIB_ELEMENT_X_POW2 || choice == NIB_ELEMENT_X_FTZ_POW2);
 }
 
 void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa, bool reference,
@@ -86,19 +148,23 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     const struct nib_axes *axes = &q->axes;
     *out = (struct nib_stages){.q = q, .isa = isa, .second = 1};
     fill_consts(q, t, &out->k);
-    out->block_scale = isa->block_scale[axes->block_scale];
-    bool bounded = q->block->scale->kind != NIB_SCALE_E8M0 && (!isinf(axes->scale_max) || axes->scale_min > 0);
+    bool by_input = t->bf16 && axes->scale_precision == NIB_SCALE_PRECISION_INPUT;
+    out->block_scale = by_input ? isa->block_scale_bf16[axes->block_scale] : isa->block_scale[axes->block_scale];
+    bool bounded = q->block->scale->kind != NIB_SCALE_E8M0 &&
+                   (!isinf(axes->scale_max) || axes->scale_min > 0 || axes->scale_if_zero > 0);
     out->bound = bounded ? isa->bound : NULL;
     out->codec = codec_of(q, isa);
-    out->factor = isa->factor[axes->element_scale];
-    out->operation = nib_element_operation(axes->element_scale);
+    out->straight_through = axes->scale_ste == NIB_SCALE_STE_ON ? isa->straight_through : NULL;
+    int element_scale = divides_by_power(q) ? NIB_ELEMENT_X_RS : axes->element_scale;
+    out->factor = isa->factor[element_scale];
+    out->operation = nib_element_operation(element_scale);
     enum nib_encoding encoding = encoding_of(q);
     out->encode = encoding == NIB_ENCODINGS ? NULL : isa->encode[out->operation][axes->element_precision][encoding];
     out->stochastic = stochastic_of(q, out);
     out->dequantize = isa->dequantize[axes->dequantize];
     if (axes->dequantize == NIB_DEQUANTIZE_QS_X_D) out->second = t->decode;
     bool complete = out->block_scale && out->codec && out->factor && (out->encode || out->stochastic) && out->dequantize &&
-                    plain(axes);
+                    plain(q, t);
     bool finite = isfinite(t->amax) && isfinite(t->encode) && isfinite(t->decode);
     out->reference = reference || !complete || !finite;
 }

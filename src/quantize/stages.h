@@ -13,6 +13,7 @@ struct nib_stages {
     struct nib_consts k;
     nib_scale_stage *block_scale, *bound, *factor, *dequantize;
     nib_codec_stage *codec;
+    void (*straight_through)(const float *restrict v, float *restrict s); /* or NULL */
     nib_element_stage *encode;
     nib_stochastic_stage *stochastic; /* instead of encode */
     enum nib_operation operation;

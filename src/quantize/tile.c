@@ -150,9 +150,13 @@ static void scale_stages(const struct nib_stages *stages, const struct nib_walk 
     if (w->block_rows > 1)
         for (size_t band = 0; band < blocks; band += w->block_rows * w->tile_blocks)
             for (size_t c = 0; c < w->tile_blocks; c++) {
-                float most = 0;
-                for (size_t r = 0; r < w->block_rows; r++) most = fmaxf(most, t->b[band + r * w->tile_blocks + c]);
-                for (size_t r = 0; r < w->block_rows; r++) t->b[band + r * w->tile_blocks + c] = most;
+                uint32_t most = 0; /* as bits, so that a NaN stays for the screen to see */
+                for (size_t r = 0; r < w->block_rows; r++) {
+                    uint32_t line = t->amax[band + r * w->tile_blocks + c];
+                    most = line > most ? line : most;
+                }
+                for (size_t r = 0; r < w->block_rows; r++)
+                    t->b[band + r * w->tile_blocks + c] = nib_float_of_bits(most);
             }
     stages->block_scale(&stages->k, t->b, t->v);
     if (stages->bound != NULL) {
@@ -161,18 +165,30 @@ static void scale_stages(const struct nib_stages *stages, const struct nib_walk 
         memcpy(t->v, bounded, sizeof bounded);
     }
     stages->codec(&stages->k, t->v, t->scale, t->s);
+    if (stages->straight_through != NULL) stages->straight_through(t->v, t->s);
     stages->factor(&stages->k, t->s, t->factor);
 }
 
 /* Whether sub-block i must go to the reference; settles the factor of zero scales. */
 static bool is_special(const struct nib_stages *stages, struct nib_scratch *t, size_t i) {
     const struct nib_axes *axes = &stages->q->axes;
-    if (t->amax[i] >= NIB_BITS_INFINITY || !(t->v[i] < INFINITY)) return true;
-    if (axes->scale_overflow == NIB_SCALE_OVERFLOW_NAN && t->v[i] > stages->k.largest_scale) return true;
-    if (t->s[i] == 0 && axes->zero_scale == NIB_ZERO_SCALE_X0) {
+    const struct nib_consts *k = &stages->k;
+    if (t->amax[i] >= NIB_BITS_INFINITY || !(t->v[i] < INFINITY) || !(t->s[i] < k->s_high)) return true;
+    if (axes->scale_overflow == NIB_SCALE_OVERFLOW_NAN && t->v[i] > k->largest_scale) return true;
+    if (t->v[i] < k->v_low && t->b[i] != 0) return true;
+    if (!(t->b[i] * t->factor[i] < k->y_high) && !isinf(k->y_high)) return true;
+    if (t->s[i] == 0 && t->b[i] == 0 && axes->zero_scale == NIB_ZERO_SCALE_ONE) {
+        t->factor[i] = stages->operation == NIB_MULTIPLY ? 0 : INFINITY;
+        return false;
+    }
+    /* +0 and x*0 are the same where the encoding drops the sign of zero */
+    bool drops_sign = axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE || axes->signed_zero == NIB_SIGNED_ZERO_DROP ||
+                      axes->rounding == NIB_ROUNDING_FLOAT_BITS || !stages->q->rule.symmetric;
+    if (t->s[i] == 0 && (axes->zero_scale == NIB_ZERO_SCALE_X0 || (axes->zero_scale == NIB_ZERO_SCALE_PLUS && drops_sign))) {
         t->factor[i] = stages->operation == NIB_MULTIPLY ? 0 : INFINITY; /* either way x*0 */
         return false;
     }
+    if (t->s[i] == 0 && axes->zero_scale != NIB_ZERO_SCALE_FORMULA) return true;
     return !(t->factor[i] < INFINITY) || (stages->operation == NIB_DIVIDE && t->factor[i] == 0);
 }
 
@@ -245,7 +261,7 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
         scale_stages(stages, w, t, blocks);
     }
     bool any_special = stages->reference, special[NIB_TILE];
-    if (!stages->reference && stages->isa->screen(&stages->k, t->amax, t->v, t->s, t->factor, blocks))
+    if (!stages->reference && stages->isa->screen(&stages->k, t->b, t->v, t->s, t->factor, blocks))
         for (size_t i = 0; i < blocks; i++) any_special |= special[i] = is_special(stages, t, i);
     if (w->random.bytes > 0 && want_codes) nib_tile_random(w, stages->isa->philox, p.line, p.start, t->random);
     if (!stages->reference && want_codes && stages->stochastic != NULL)
