@@ -5,6 +5,7 @@
 #include <nibble/compare.h>
 #include <nibble/element.h>
 #include <nibble/gemm.h>
+#include <nibble/layout.h>
 #include <nibble/measure.h>
 #include <nibble/quantize.h>
 #include <nibble/quantizer.h>
