@@ -17,9 +17,13 @@ if(TARGET nibble_mpi)
   install(TARGETS nibble_mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# Two export sets: who takes the shared library needs none of the packages that it was built from.
+# An export set each: who takes the shared library needs none of the packages that it was built from.
 install(EXPORT nibble-shared NAMESPACE nibble:: FILE nibble-shared.cmake DESTINATION ${package_dir})
 install(EXPORT nibble-static NAMESPACE nibble:: FILE nibble-static.cmake DESTINATION ${package_dir})
+if(TARGET nibble_expect) # under GSL's licence, so a component of its own
+  install(TARGETS nibble_expect EXPORT nibble-expect ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT nibble-expect NAMESPACE nibble:: FILE nibble-expect.cmake DESTINATION ${package_dir})
+endif()
 configure_package_config_file(cmake/nibbleConfig.cmake.in ${PROJECT_BINARY_DIR}/generated/nibbleConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/nibbleConfigVersion.cmake
