@@ -1,5 +1,6 @@
 #include "format/axes.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/error.h"
@@ -102,6 +103,7 @@ bool nib_axes_hold(const struct nib_axes *axes, size_t index, const struct nib_b
     if (!nib_axis_applies(axis->applies, block)) return false;
     if (axis->applies == NIB_APPLIES_SR && !nib_axes_stochastic(axes)) return false;
     if (axis->applies == NIB_APPLIES_SELECT && axes->select == NIB_SELECT_NONE) return false;
+    if (axes->procedure != NIB_PROCEDURE_AXES && axis->offset != offsetof(struct nib_axes, procedure)) return false;
     if (axis->is_number) return true;
     int choice = *(const int *)(const void *)((const char *)axes + axis->offset);
     return nib_axis_applies(axis->choices[choice].applies, block);
@@ -153,6 +155,9 @@ enum nib_status nib_axes_set(struct nib_axes *axes, const struct nib_block *bloc
     if (axis->applies == NIB_APPLIES_SELECT && axes->select == NIB_SELECT_NONE)
         return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to select none: it needs %s", axis->name,
                            nib_applies_text(axis->applies));
+    if (axes->procedure != NIB_PROCEDURE_AXES && axis->offset != offsetof(struct nib_axes, procedure))
+        return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to procedure %s, which computes a block as a whole",
+                           axis->name, nib_axis_table[nib_axis_find("procedure")].choices[axes->procedure].name);
     if (axis->is_number) return set_number(axes, axis, value, file, line, error);
     for (size_t c = 0; c < axis->count; c++)
         if (strcmp(axis->choices[c].name, value) == 0) {

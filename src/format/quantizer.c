@@ -24,7 +24,13 @@ void nib_quantizer_close(const struct nib_quantizer *quantizer) {
 /* The rounding rule and the codes of special values follow from the element and the axes. */
 static void finish(struct nib_quantizer *q) {
     static const enum nib_rounding modes[NIB_AXIS_rounding_COUNT] = {
-        [NIB_ROUNDING_RNA] = NIB_RNA, [NIB_ROUNDING_RNZ] = NIB_RNZ, [NIB_ROUNDING_RTZ] = NIB_RTZ, [NIB_ROUNDING_SR] = NIB_RTZ}; /* the others: NIB_RNE */
+        [NIB_ROUNDING_RNA] = NIB_RNA,
+        [NIB_ROUNDING_RNA_HALF_INPUT] = NIB_RNA,
+        [NIB_ROUNDING_RNZ] = NIB_RNZ,
+        [NIB_ROUNDING_RTZ] = NIB_RTZ,
+        [NIB_ROUNDING_RTZ_LOG2_INPUT] = NIB_RTZ,
+        [NIB_ROUNDING_SR] = NIB_RTZ,
+    }; /* the others: NIB_RNE */
     const struct nib_element *element = q->block->element;
     nib_rule_compile(element, modes[q->axes.rounding], &q->rule);
     q->code_of_min = element->code_of_rank[0];

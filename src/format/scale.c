@@ -66,7 +66,7 @@ static const struct nib_field minifloat_fields[] = {
     {"type", NIB_FIELD_CHOICE, true, PLACE(type), 0, 0, rule_types},
     {"sign", NIB_FIELD_BOOL, true, PLACE(sign), 0, 0, NULL},
     {"ebits", NIB_FIELD_INTEGER, true, PLACE(ebits), 1, 8, NULL},
-    {"mbits", NIB_FIELD_INTEGER, true, PLACE(mbits), 0, 7, NULL},
+    {"mbits", NIB_FIELD_INTEGER, true, PLACE(mbits), 0, 14, NULL},
     {"bias", NIB_FIELD_INTEGER, true, PLACE(bias), -64, 126, NULL},
     {"specials", NIB_FIELD_CHOICE, true, PLACE(specials), 0, 0, special_choices},
     {NULL, NIB_FIELD_NODE, false, 0, 0, 0, 0, NULL},
@@ -77,15 +77,15 @@ static enum nib_status set_minifloat(const struct nib_yaml *document, int line, 
                                      struct nib_scale *s, struct nib_error *error) {
     const char *label = nib_yaml_label(document);
     int width = (int)(rule->ebits + rule->mbits) + rule->sign;
-    if (width != 8)
-        return nib_fail_at(error, NIB_ESYNTAX, label, line, "sign, ebits and mbits make %d bits; expected 8", width);
+    if (width != 8 && width != 16)
+        return nib_fail_at(error, NIB_ESYNTAX, label, line, "sign, ebits and mbits make %d bits; expected 8 or 16", width);
     if (rule->mbits == 0)
         return nib_fail_at(error, NIB_ESYNTAX, label, line,
                            "a minifloat scale needs a mantissa bit; powers of two have the type power-of-two");
     if (rule->ebits == 1 && rule->specials == SPECIALS_IEEE)
         return nib_fail_at(error, NIB_ESYNTAX, label, line, "one exponent bit leaves no numbers with ieee specials");
     s->kind = NIB_SCALE_MINIFLOAT;
-    s->bits = 8;
+    s->bits = (unsigned)width;
     s->has_sign = rule->sign;
     s->ebits = (int)rule->ebits;
     s->mbits = (int)rule->mbits;
@@ -228,7 +228,7 @@ uint32_t nib_scale_encode(const struct nib_scale *scale, enum nib_scale_rounding
     }
     uint32_t code = nib_minifloat_encode(bits, scale->mbits, scale->bias, scale->max_code, scale->nan_code, mode);
     bool negative = scale->has_sign && bits >> 31 != 0 && code != scale->nan_code;
-    return code | (uint32_t)negative << 7;
+    return code | (uint32_t)negative << (scale->bits - 1);
 }
 
 float nib_scale_decode(const struct nib_scale *scale, uint32_t code) {
@@ -238,7 +238,8 @@ float nib_scale_decode(const struct nib_scale *scale, uint32_t code) {
     case NIB_SCALE_FP32: return nib_float_of_bits(code);
     case NIB_SCALE_MINIFLOAT: break;
     }
-    uint32_t mask = scale->has_sign ? 0x7F : 0xFF, sign = scale->has_sign ? code >> 7 & 1 : 0;
+    unsigned top = scale->bits - 1;
+    uint32_t mask = (scale->has_sign ? 1u << top : 2u << top) - 1, sign = scale->has_sign ? code >> top & 1 : 0;
     return nib_float_of_bits(nib_minifloat_decode(code & mask, scale->mbits, scale->bias, scale->max_code) | sign
                                                                                                                  << 31);
 }

@@ -4,6 +4,7 @@
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "quantize/ref_ggml.h"
 #include "quantize/stages.h"
 
 enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct nib_view x,
@@ -150,6 +151,7 @@ enum nib_status nib_quantize(const struct nib_quantizer *q, struct nib_view x, c
     bool by_line = q->block->has_tensor_scale && q->axes.tensor_scope == NIB_TENSOR_SCOPE_ROW;
     status = by_line ? quantize_lines(q, x, options, &random, isa, reference, out, error)
                      : quantize_part(q, x, options, &random, isa, reference, out, error);
+    if (status == NIB_OK && q->axes.procedure == NIB_PROCEDURE_IQ4_NL) nib_ggml_stale_codes(q, x, out);
     nib_fpenv_leave(saved);
     free(rotated);
     return status;

@@ -5,6 +5,7 @@
 #include "core/round.h"
 #include "quantize/choice.h"
 #include "quantize/ref_e8m0.h"
+#include "quantize/ref_ggml.h"
 
 enum { CANDIDATE_MOST = 1024 }; /* elements of a block that chooses among candidates */
 
@@ -190,6 +191,14 @@ void nib_ref_quantize(const struct nib_quantizer *q, const struct nib_tensor_sca
 
 static void quantize_block(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_ref_block *block) {
     struct nib_trace *trace = block->trace;
+    if (q->axes.procedure == NIB_PROCEDURE_Q4_0) {
+        nib_ref_ggml_q4_0(q, block);
+        return;
+    }
+    if (q->axes.procedure == NIB_PROCEDURE_IQ4_NL) {
+        nib_ref_ggml_iq4_nl(q, block);
+        return;
+    }
     float amax = nib_ref_amax(q, block->x, block->count);
     nib_trace_number(trace, "block amax", "b", amax);
     struct nib_ref_scale s = nib_ref_scale_of(q, t, block->x, block->count, amax, 1);

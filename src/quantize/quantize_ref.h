@@ -10,6 +10,7 @@ struct nib_ref_scale {
     uint32_t code;  /* as stored */
     float value;    /* s: what the arithmetic uses; differs from the code's value for some NaN and infinities */
     bool bad;       /* an amax is 0 or not finite: what choices named `double` turn into a scale of 1 */
+    bool tiny;      /* floor(log2) of the block amax is below -126 */
 };
 /* One element. */
 struct nib_ref_element {

@@ -3,8 +3,8 @@
 
 #include "quantize/quantize_ref.h"
 
-/* v: what is rounded to a power of two; amax: of the block, for the rules about zero. */
-struct nib_ref_scale nib_ref_e8m0(const struct nib_quantizer *q, float v, float amax);
+/* v: what is rounded to a power of two; amax: of the block, for the rules about zero; bf16: the input is bfloat16. */
+struct nib_ref_scale nib_ref_e8m0(const struct nib_quantizer *q, float v, float amax, bool bf16);
 /* The value of a stored code as the quantizer's own decoder reads it. */
 float nib_ref_e8m0_decode(const struct nib_quantizer *q, uint32_t code);
 

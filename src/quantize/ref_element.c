@@ -46,6 +46,7 @@ static float scaled(const struct nib_quantizer *q, const struct nib_tensor_scale
     case NIB_ELEMENT_X_RDS: return x * ((1.0f / D) / s);
     case NIB_ELEMENT_X_DOUBLE:
         return nib_flush(nib_flush(x) * nib_flush((float)(1.0 / double_factor(t, scale))));
+    case NIB_ELEMENT_X: return x;
     case NIB_ELEMENT_X_OVER_S: return x / s;
     case NIB_ELEMENT_X_DIV_S: return nib_div_full(x, s);
     case NIB_ELEMENT_X_RS: return x * (1.0f / s);
@@ -110,6 +111,7 @@ static uint8_t nan_code(const struct nib_quantizer *q, const struct nib_tensor_s
     case NIB_ELEMENT_NAN_MINUS_ZERO: return minus_zero;
     case NIB_ELEMENT_NAN_ZERO_BF16: return t->bf16 ? minus_zero : zero;
     case NIB_ELEMENT_NAN_SIGN_ZERO: return isnan(x) && !signbit(x) ? zero : minus_zero;
+    case NIB_ELEMENT_NAN_PAYLOAD_OWN: return payload_code(nib_bits_of_float(x));
     case NIB_ELEMENT_NAN_PAYLOAD: return payload_code(0x7FFFFFFF);
     case NIB_ELEMENT_NAN_PAYLOAD_X86: return payload_code(x86_nan(q, t, scale, x));
     case NIB_AXIS_element_nan_COUNT: break;
@@ -145,11 +147,22 @@ static struct nib_ref_element argmin_element(const struct nib_quantizer *q, cons
     return (struct nib_ref_element){x, best, element->level[best]};
 }
 
-static uint8_t number_code(const struct nib_quantizer *q, float x, float y, uint32_t random) {
+/* floor(a + 0.5) in units of the first level: the sum rounds to 1 already for the number just below the first tie, in
+ * bfloat16 for the one before that too. */
+static bool sum_reaches_one(const struct nib_quantizer *q, bool bf16, float y) {
+    float tie = q->block->element->symmetric ? q->block->element->level[1] / 2 : 0;
+    bool by_input = q->axes.rounding == NIB_ROUNDING_RNE_HALF_INPUT || q->axes.rounding == NIB_ROUNDING_RNA_HALF_INPUT;
+    if (q->axes.rounding != NIB_ROUNDING_RNE_HALF && !by_input) return false;
+    if (by_input && bf16) return nib_bits_of_float(fabsf(y)) == nib_bits_of_float(tie) - 0x10000;
+    return fabsf(y) == nextafterf(tie, 0);
+}
+
+static uint8_t number_code(const struct nib_quantizer *q, bool bf16, float x, float y, uint32_t random) {
     const struct nib_axes *axes = &q->axes;
     const struct nib_element *element = q->block->element;
-    float rounded = y, first_tie = element->symmetric ? element->level[1] / 2 : 0;
-    if (axes->rounding == NIB_ROUNDING_RNE_HALF && fabsf(y) == nextafterf(first_tie, 0)) rounded = copysignf(element->level[1], y);
+    float rounded = sum_reaches_one(q, bf16, y) ? copysignf(element->level[1], y) : y;
+    if (axes->rounding == NIB_ROUNDING_RTZ_LOG2_INPUT && fabsf(y) < 8 && nib_bits_of_float(fabsf(y)) >= (bf16 ? 0x40FE9E10u : 0x40FFFFFFu))
+        rounded = copysignf(4, y);
     if (axes->rounding == NIB_ROUNDING_RNE_DROP && fabsf(y) < 1) rounded = copysignf(truncf(fabsf(y) * 0x1p23f) * 0x1p-23f, y);
     uint8_t code = nib_axes_stochastic(axes) ? nib_sr_code(element, y, 8u << axes->sr_bits, random)
                                              : (uint8_t)nib_round_code(&q->rule, nib_bits_of_float(rounded));
@@ -165,10 +178,12 @@ struct nib_ref_element nib_ref_element_of(const struct nib_quantizer *q, const s
     const struct nib_axes *axes = &q->axes;
     if (axes->rounding == NIB_ROUNDING_ARGMIN) return argmin_element(q, scale, x);
     float y = scaled(q, t, scale, x);
-    if (axes->element_precision == NIB_ELEMENT_BF16)
+    if (axes->tiny_block == NIB_TINY_BLOCK_ZERO && scale->tiny) y = scaled(q, t, scale, x * 0);
+    if (axes->element_inf == NIB_ELEMENT_INF_NAN && fabsf(y) >= 0x1p127f) y = NAN;
+    if (axes->element_precision == NIB_ELEMENT_BF16 || (axes->element_precision == NIB_ELEMENT_INPUT && t->bf16))
         y = nib_float_of_bits(nib_bits_of_bf16(nib_bf16_of_bits(nib_bits_of_float(y))));
     if (axes->rounding == NIB_ROUNDING_FLOAT_BITS) return float_bits_element(q, y);
-    uint8_t code = isnan(y) ? nan_code(q, t, scale, x, y) : number_code(q, x, y, random);
+    uint8_t code = isnan(y) ? nan_code(q, t, scale, x, y) : number_code(q, t->bf16, x, y, random);
     float level = q->block->element->level[code];
     if (isnan(y) && axes->value_nan == NIB_VALUE_NAN_NAN) level = NAN;
     if (level == 0 && axes->value_zero == NIB_VALUE_ZERO_PLUS) level = 0;

@@ -43,6 +43,7 @@ static float formula(const struct nib_quantizer *q, const struct nib_tensor_scal
     case NIB_BLOCK_SCALE_B_APPROX_Q: return nib_div_approx_ftz(b, Q);
     case NIB_BLOCK_SCALE_EXPONENT: return b;
     case NIB_BLOCK_SCALE_POW2_3_4: return three_quarters_scale(b);
+    case NIB_BLOCK_SCALE_ONE: return 1;
     case NIB_BLOCK_SCALE_QUEST: return quest_scale(x, count);
     case NIB_AXIS_block_scale_COUNT: break;
     }
@@ -110,7 +111,7 @@ static uint32_t scale_code(const struct nib_quantizer *q, const struct nib_tenso
 struct nib_ref_scale nib_ref_scale_of(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const float *x,
                                       size_t count, float amax, float expand) {
     const struct nib_axes *axes = &q->axes;
-    if (q->block->scale->kind == NIB_SCALE_E8M0) return nib_ref_e8m0(q, formula(q, t, x, count, amax, 1), amax);
+    if (q->block->scale->kind == NIB_SCALE_E8M0) return nib_ref_e8m0(q, formula(q, t, x, count, amax, 1), amax, t->bf16);
     float v = formula(q, t, x, count, amax, expand);
     if (axes->tensor_zero == NIB_TENSOR_ZERO_SCALES && t->amax == 0 && q->block->has_tensor_scale) v = 0;
     if (v == 0 && axes->scale_if_zero > 0) v = axes->scale_if_zero;

@@ -132,7 +132,8 @@ static bool plain(const struct nib_quantizer *q, const struct nib_tensor_scale *
     const struct nib_axes *axes = &q->axes;
     bool empty_tensor = axes->tensor_zero != NIB_TENSOR_ZERO_FORMULA && t->amax == 0;
     return !empty_tensor && axes->element_inf == NIB_ELEMENT_INF_SATURATE && axes->input_precision == NIB_INPUT_EXACT &&
-           axes->e8m0_low == NIB_E8M0_LOW_CLAMP && axes->select == NIB_SELECT_NONE;
+           axes->e8m0_low == NIB_E8M0_LOW_CLAMP && axes->e8m0_high == NIB_E8M0_HIGH_CLAMP &&
+           axes->tiny_block == NIB_TINY_BLOCK_KEEP && axes->procedure == NIB_PROCEDURE_AXES && axes->select == NIB_SELECT_NONE;
 }
 
 /* A power of two has an exact reciprocal, however the axis says that it divides. */

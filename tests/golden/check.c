@@ -235,10 +235,13 @@ static bool make_any(const struct check *c, int which, int source, enum nib_part
 
 /* Golden tensors keep row i of every row_step, and often only the first of those. */
 static void select_rows(struct nib_rendered *m, const struct nib_part *golden, size_t step) {
-    size_t items = 1, rows = m->part.shape[0], row_items = m->part.shape[1], row_bytes = row_items * m->part.bytes;
+    size_t items = 1, total = m->part.shape[0] * m->part.shape[1];
     for (unsigned i = 0; i < golden->rank; i++) items *= golden->shape[i];
+    bool flat = golden->rank == 1 && step > 1 && (total + step - 1) / step == items; /* its items are its rows */
+    size_t row_items = golden->rank > 1 ? golden->shape[golden->rank - 1] : flat ? 1 : m->part.shape[1];
+    size_t row_bytes = row_items * m->part.bytes;
     size_t wanted = row_items > 0 ? items / row_items : 0;
-    if (items != wanted * row_items || (wanted > 0 && (wanted - 1) * step >= rows)) return; /* compared as a wrong shape */
+    if (items != wanted * row_items || (wanted > 0 && ((wanted - 1) * step + 1) * row_items > total)) return; /* a wrong shape */
     for (size_t r = 0; r < wanted && step > 1; r++) memmove(m->data + r * row_bytes, m->data + r * step * row_bytes, row_bytes);
     m->part.rank = golden->rank;
     memcpy(m->part.shape, golden->shape, sizeof m->part.shape);
