@@ -15,6 +15,15 @@ void nib_exact_add(struct nib_exact *x, bool negative, uint64_t significand, int
     x->digit[digit + 2] += d2;
 }
 
+/* Carries, and negates what is negative; true where it did. A negative number has all its high digits set. */
+static bool make_positive(struct nib_exact *x) {
+    nib_exact_carry(x);
+    if (x->digit[NIB_EXACT_DIGITS - 1] >= 0) return false;
+    for (int i = 0; i < NIB_EXACT_DIGITS; i++) x->digit[i] = -x->digit[i];
+    nib_exact_carry(x);
+    return true;
+}
+
 void nib_exact_add_wide(struct nib_exact *x, bool negative, unsigned __int128 significand, int lsb) {
     nib_exact_add(x, negative, (uint64_t)significand, lsb);
     if (significand >> 64 != 0) nib_exact_add(x, negative, (uint64_t)(significand >> 64), lsb + 64);
@@ -40,19 +49,18 @@ void nib_exact_add_double(struct nib_exact *x, double value) {
     if (significand != 0) nib_exact_add(x, significand < 0, (uint64_t)(significand < 0 ? -significand : significand), lsb);
 }
 
-void nib_exact_add_multiple(struct nib_exact *x, struct nib_exact *y, double factor) {
+void nib_exact_add_multiple(struct nib_exact *x, const struct nib_exact *y, double factor) {
     int64_t significand;
     int lsb;
+    struct nib_exact size = *y;
     nib_exact_split(factor, &significand, &lsb);
-    nib_exact_carry(y);
+    if (significand == 0) return;
+    bool negative = make_positive(&size) != (significand < 0);
     uint64_t magnitude = (uint64_t)(significand < 0 ? -significand : significand);
-    for (int i = 0; i < NIB_EXACT_DIGITS; i++) {
-        int64_t digit = y->digit[i];
-        if (digit == 0 || magnitude == 0) continue;
-        uint64_t size = (uint64_t)(digit < 0 ? -digit : digit);
-        nib_exact_add_wide(x, (digit < 0) != (significand < 0), (unsigned __int128)size * magnitude,
-                           lsb + 32 * i + NIB_EXACT_LSB);
-    }
+    for (int i = 0; i < NIB_EXACT_DIGITS; i++)
+        if (size.digit[i] != 0)
+            nib_exact_add_wide(x, negative, (unsigned __int128)(uint64_t)size.digit[i] * magnitude,
+                               lsb + 32 * i + NIB_EXACT_LSB);
     nib_exact_carry(x);
 }
 
@@ -71,14 +79,9 @@ void nib_exact_carry(struct nib_exact *x) {
     x->digit[NIB_EXACT_DIGITS - 1] += carry;
 }
 
-int nib_exact_leading(struct nib_exact *x, uint64_t *magnitude, int *lsb, bool *sticky) {
-    nib_exact_carry(x);
+int nib_exact_leading(const struct nib_exact *x, uint64_t *magnitude, int *lsb, bool *sticky) {
     struct nib_exact y = *x;
-    bool negative = y.digit[NIB_EXACT_DIGITS - 1] < 0;
-    if (negative) {
-        for (int i = 0; i < NIB_EXACT_DIGITS; i++) y.digit[i] = -y.digit[i];
-        nib_exact_carry(&y);
-    }
+    bool negative = make_positive(&y);
     int top = NIB_EXACT_DIGITS - 1;
     while (top >= 0 && y.digit[top] == 0) top--;
     *magnitude = 0, *lsb = 0, *sticky = false;
@@ -95,7 +98,7 @@ int nib_exact_leading(struct nib_exact *x, uint64_t *magnitude, int *lsb, bool *
     return negative ? -1 : 1;
 }
 
-double nib_exact_value(struct nib_exact *x) {
+double nib_exact_value(const struct nib_exact *x) {
     uint64_t magnitude;
     int lsb;
     bool sticky;

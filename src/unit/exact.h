@@ -15,8 +15,8 @@ void nib_exact_clear(struct nib_exact *x);
 /* Adds significand * 2^lsb. The value must lie within 2^-896 and 2^895. */
 void nib_exact_add(struct nib_exact *x, bool negative, uint64_t significand, int lsb);
 void nib_exact_add_wide(struct nib_exact *x, bool negative, unsigned __int128 significand, int lsb);
-/* Adds y * factor; y is carried first. */
-void nib_exact_add_multiple(struct nib_exact *x, struct nib_exact *y, double factor);
+/* Adds y * factor. */
+void nib_exact_add_multiple(struct nib_exact *x, const struct nib_exact *y, double factor);
 /* Adds a finite binary64 number; binary32 numbers are such. */
 void nib_exact_add_double(struct nib_exact *x, double value);
 void nib_exact_add_exact(struct nib_exact *x, const struct nib_exact *y, int sign);
@@ -25,8 +25,8 @@ void nib_exact_carry(struct nib_exact *x);
 void nib_exact_split(double value, int64_t *significand, int *lsb);
 /* Sign (-1, 0, 1), the leading 64 bits of the magnitude, the exponent of their last bit, and whether
  * anything nonzero lies below. */
-int nib_exact_leading(struct nib_exact *x, uint64_t *magnitude, int *lsb, bool *sticky);
+int nib_exact_leading(const struct nib_exact *x, uint64_t *magnitude, int *lsb, bool *sticky);
 /* The nearest binary64, ties to even. */
-double nib_exact_value(struct nib_exact *x);
+double nib_exact_value(const struct nib_exact *x);
 
 #endif

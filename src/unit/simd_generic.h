@@ -21,15 +21,22 @@ NIB_INLINE vi h_max(vi x, vi y) {
     vh a = (vh)x, b = (vh)y, greater = (vh)(a > b);
     return (vi)((greater & a) | (~greater & b));
 }
-NIB_INLINE vi h_add(vi x, vi y) { return (vi)((vh)x + (vh)y); }
-NIB_INLINE vi h_mul(vi x, vi y) { return (vi)((vh)x * (vh)y); }
+/* Modulo 2^16, as the instructions are: what a step must not use may overflow. */
+typedef uint16_t vhu __attribute__((vector_size(4 * NIB_LANES)));
+NIB_INLINE vi h_add(vi x, vi y) { return (vi)((vhu)x + (vhu)y); }
+NIB_INLINE vi h_mul(vi x, vi y) {
+    vi result = {0};
+    vhu a = (vhu)x, b = (vhu)y, out = (vhu)result;
+    for (int i = 0; i < 2 * NIB_LANES; i++) out[i] = (uint16_t)((uint32_t)a[i] * b[i]);
+    return (vi)out;
+}
 NIB_INLINE vi h_dot(vi x, vi y) {
     vi even = ((x << 16) >> 16) * ((y << 16) >> 16);
-    return even + (x >> 16) * (y >> 16);
+    return i_wrap_add(even, (x >> 16) * (y >> 16));
 }
 NIB_INLINE vi b_dot(vi x, vi y) { /* bytes of a 16-bit lane: the even in its low half */
     vh a = (vh)x, b = (vh)y;
-    return (vi)((a & 255) * ((vh)(b << 8) >> 8) + ((a >> 8) & 255) * (b >> 8));
+    return (vi)((vhu)((a & 255) * ((vh)(b << 8) >> 8)) + (vhu)(((a >> 8) & 255) * (b >> 8)));
 }
 /* Lanes outside int32 hold anything; as with the vector instructions, their callers replace them. */
 NIB_INLINE vi i_truncate(vf x) {

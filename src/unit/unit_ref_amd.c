@@ -69,9 +69,11 @@ uint64_t nib_ref_ftz_pairwise(const struct nib_number *a, const struct nib_numbe
 /* floor of value * 2^(from - to), counted in 2^to; an arithmetic shift. */
 static __int128 floored(__int128 value, int from, int to) {
     int drop = to - from;
+    if (value == 0) return 0;
     return drop <= 0 ? value * ((__int128)1 << -drop) : drop > 120 ? (value < 0 ? -1 : 0) : value >> drop;
 }
 static __int128 truncated(bool negative, uint64_t significand, int lsb, int unit) {
+    if (significand == 0) return 0;
     int drop = unit - lsb;
     __int128 kept = drop > 63 ? 0 : drop >= 0 ? (__int128)(significand >> drop) : (__int128)significand << -drop;
     return negative ? -kept : kept;

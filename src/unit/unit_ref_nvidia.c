@@ -5,6 +5,7 @@
 
 /* x truncated toward zero to a multiple of 2^unit, counted in such multiples. */
 static int64_t truncated(bool negative, uint64_t significand, int lsb, int unit) {
+    if (significand == 0) return 0; /* whose exponent may be far off */
     int drop = unit - lsb;
     int64_t kept = drop > 63 ? 0 : drop >= 0 ? (int64_t)(significand >> drop) : (int64_t)(significand << -drop);
     return negative ? -kept : kept;
