@@ -6,3 +6,9 @@ int nib_threads(int requested) {
     int threads = requested > 0 ? requested : omp_get_max_threads();
     return threads > 0 ? threads : 1;
 }
+
+int nib_threads_for(int requested, size_t parts) {
+    int threads = nib_threads(requested);
+    if ((size_t)threads <= parts) return threads;
+    return parts == 0 ? 1 : (int)parts;
+}

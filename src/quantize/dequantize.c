@@ -30,6 +30,9 @@ static void line_of_blocks(const struct nib_quantizer *q, const struct nib_tenso
     }
 }
 
+/* Elements that are not worth a second thread. */
+enum { SMALL = 1 << 13 };
+
 enum nib_status nib_dequantize(const struct nib_quantizer *q, const struct nib_quantized *in, float *values,
                                struct nib_error *error) {
     struct nib_view shape = {.data = "", .dtype = NIB_F32, .rows = in->rows, .cols = in->cols, .stride = in->cols};
@@ -45,7 +48,7 @@ enum nib_status nib_dequantize(const struct nib_quantizer *q, const struct nib_q
         t.decode = in->tensor_scale_decode;
     }
     size_t lines = in->axis == NIB_ALONG_COLS ? in->rows : in->cols;
-#pragma omp parallel num_threads(nib_threads(0))
+#pragma omp parallel num_threads(nib_threads_for(0, in->rows * in->cols / SMALL))
     {
         struct nib_fpenv saved = nib_fpenv_enter();
 #pragma omp for schedule(static)

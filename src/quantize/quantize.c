@@ -45,10 +45,13 @@ static struct nib_scratch **scratches_new(const struct nib_walk *walk, int count
     return all;
 }
 
+/* Below this many tiles (of 64 blocks) another thread costs more than it saves. */
+enum { TILES_A_THREAD = 8 };
+
 static enum nib_status run(const struct nib_stages *stages, const struct nib_walk *walk, int threads, struct nib_quantized *out,
                            struct nib_specials *specials, struct nib_error *error) {
     size_t tiles = walk->tiles_across * walk->tiles_along;
-    if ((size_t)threads > tiles) threads = tiles > 0 ? (int)tiles : 1;
+    threads = nib_threads_for(threads, (tiles + TILES_A_THREAD - 1) / TILES_A_THREAD);
     struct nib_scratch **scratches = scratches_new(walk, threads, error);
     if (scratches == NULL) return NIB_ENOMEM;
     uint64_t nan = 0, inf = 0;
@@ -87,7 +90,7 @@ static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_v
     walk.random = *random;
     bool fits;
     status = nib_walk_rotate(options->rotation, isa, &walk, &fits, error);
-    if (status == NIB_OK) status = run(&stages, &walk, nib_threads(options->threads), out, &specials, error);
+    if (status == NIB_OK) status = run(&stages, &walk, options->threads, out, &specials, error);
     if (status != NIB_OK) return status;
     out->tensor_amax = q->block->has_tensor_scale ? scale.amax : 0;
     out->tensor_scale_encode = scale.encode;
