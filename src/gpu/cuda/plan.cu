@@ -30,8 +30,7 @@ int make_grid(const nib_gpu_quantizer &q, Grid *out, char *error, size_t size) {
         }
     if (count < 2) return refuse(error, size, "a grid needs at least two levels");
     out->ranks = count;
-    unsigned zero = 0;
-    while (zero + 1 < count && entry[zero].level < 0) zero++;
+    // Ranks are counted from zero in a sign-magnitude grid, from the lowest level elsewhere.
     for (unsigned r = 0; r < count; r++) {
         out->level[r] = entry[r].level;
         out->code_of_rank |= (uint64_t)entry[r].code << (4 * r);
@@ -40,7 +39,7 @@ int make_grid(const nib_gpu_quantizer &q, Grid *out, char *error, size_t size) {
         // rank counted from zero where the codes do not tell.
         double middle = ((double)entry[r].level + (double)entry[r + 1].level) / 2;
         bool low_even = entry[r].code % 2 == 0, high_even = entry[r + 1].code % 2 == 0;
-        if (low_even == high_even) low_even = (r > zero ? r - zero : zero - r) % 2 == 0;
+        if (low_even == high_even) low_even = r % 2 == 0;
         float border = (float)middle;
         bool up = !low_even; // x == middle belongs to the upper cell
         if ((double)border > middle) up = true;

@@ -61,12 +61,12 @@ template <int ELEMENT> __device__ __forceinline__ float level_of(const Grid &gri
     return grid_level(grid, code);
 }
 
-// amax of the thread's elements. NVFP4 skips NaN as max.xorsign.abs does; the others propagate it.
+// amax of the thread's elements; max.f32 lets numbers win over NaN.
 __device__ __forceinline__ float amax16(const nib_gpu_quantizer &q, const float (&v)[16]) {
     float amax = 0;
 #pragma unroll
     for (int i = 0; i < 16; i++) amax = fmaxf(amax, fabsf(v[i]));
-    if (q.rule != NIB_GPU_RULE_NVFP4) {
+    if (q.amax_nan_propagates) {
         bool nan = false;
 #pragma unroll
         for (int i = 0; i < 16; i++) nan |= v[i] != v[i];

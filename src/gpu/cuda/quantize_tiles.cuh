@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(256) quantize_tiles(const __grid_constant__ Qu
         amax = fmaxf(amax, fabsf(v[i]));
         nan |= v[i] != v[i];
     }
-    if (nan && l.q.rule != NIB_GPU_RULE_NVFP4) amax = __uint_as_float(0x7FC00000u);
+    if (nan && l.q.amax_nan_propagates) amax = __uint_as_float(0x7FC00000u);
     for (unsigned lanes = 1; lanes < 32; lanes *= 2) amax = max_or_nan(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, lanes));
     BlockScale scale = block_scale(l.q, *l.tensor, amax);
     RandomBytes random(l.q.seed, l.q.stream);

@@ -67,8 +67,11 @@ __device__ __forceinline__ BlockScale block_scale(const nib_gpu_quantizer &q, co
     case NIB_GPU_RULE_ABSMAX: {
         float scale = __fdiv_rn(amax, q.max_magnitude);
         if (q.scale == NIB_GPU_SCALE_FP32) {
-            out.stored = __float_as_uint(scale);
-            out.factor = scale;
+            out.stored = scale != scale ? 0x7FC00000u : min(__float_as_uint(scale), 0x7F7FFFFFu); // saturates
+            out.factor = __uint_as_float(out.stored);
+        } else if (q.scale == NIB_GPU_SCALE_E8M0) {
+            out.stored = __nv_cvt_float_to_e8m0(scale, __NV_SATFINITE, cudaRoundPosInf);
+            out.factor = e8m0_value(out.stored);
         } else {
             out.stored = __nv_cvt_float_to_fp8(scale, __NV_SATFINITE, __NV_E4M3);
             out.factor = e4m3_value(out.stored);
@@ -79,9 +82,9 @@ __device__ __forceinline__ BlockScale block_scale(const nib_gpu_quantizer &q, co
     }
     // MX: a power of two.
     uint32_t bits = __float_as_uint(amax);
-    if (bits >= 0x7F800000u) { // infinite or NaN
-        out.stored = 255u;
-        out.factor = e8m0_inverse(255u);
+    if (bits >= 0x7F800000u) { // infinity saturates, as in cvt.satfinite; NaN stays
+        out.stored = bits == 0x7F800000u ? 254u : 255u;
+        out.factor = e8m0_inverse(out.stored);
         return out;
     }
     int exponent;

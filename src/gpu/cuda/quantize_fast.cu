@@ -1,0 +1,161 @@
+// The usual case at the speed of memory: E2M1 from bf16, blocks of 16 or 32 columns, whole blocks, packed codes and
+// scales only, alone or behind a butterfly of 16 that is rounded to bf16. One thread, 16 elements in eight words. Blocks with
+// NaN, infinities or elements beyond the grid go the general way.
+#include "launch.cuh"
+
+struct FastLaunch {
+    nib_gpu_quantizer q;
+    const TensorScale *tensor;
+    uint8_t *packed, *scales;
+    size_t blocks;           // of 16 elements
+    uint32_t flip[8];        // sign bits of the rotation, over the words
+};
+
+__device__ __forceinline__ float low_half(uint32_t word) { return __uint_as_float(word << 16); }
+__device__ __forceinline__ float high_half(uint32_t word) { return __uint_as_float(word & 0xFFFF0000u); }
+
+// In place, on eight words of two bf16.
+__device__ __forceinline__ void rotate16(uint32_t (&w)[8], const uint32_t *flip) {
+    float v[16];
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        uint32_t word = w[i] ^ flip[i];
+        v[2 * i] = low_half(word);
+        v[2 * i + 1] = high_half(word);
+    }
+#pragma unroll
+    for (int stride = 1; stride < 16; stride *= 2)
+#pragma unroll
+        for (int i = 0; i < 16; i++)
+            if ((i & stride) == 0) {
+                float a = v[i], b = v[i + stride];
+                v[i] = __fadd_rn(a, b);
+                v[i + stride] = __fsub_rn(a, b);
+            }
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        __nv_bfloat162 pair = __floats2bfloat162_rn(__fmul_rn(v[2 * i], 0.25f), __fmul_rn(v[2 * i + 1], 0.25f));
+        w[i] = reinterpret_cast<uint32_t &>(pair);
+    }
+}
+
+// Largest magnitude of 16 elements as bf16 bits; more than 0x7F80 where a NaN is among them.
+__device__ __forceinline__ uint32_t largest(const uint32_t (&w)[8]) {
+    uint32_t m = w[0] & 0x7FFF7FFFu;
+#pragma unroll
+    for (int i = 1; i < 7; i += 2) m = __vimax3_u16x2(m, w[i] & 0x7FFF7FFFu, w[i + 1] & 0x7FFF7FFFu);
+    m = __vmaxu2(m, w[7] & 0x7FFF7FFFu);
+    return max(m & 0xFFFFu, m >> 16);
+}
+
+#if !NIB_NATIVE_E2M1
+// 42 more than the code of |y| < 7, in the low byte: 2^22 ulps above the binade of y (of 1 below that), one mantissa bit is
+// left, rounded to nearest even; the sum's low bits are the steps, and its exponent 149 + e adds 2e.
+template <bool CLAMP> __device__ __forceinline__ uint32_t code_plus_42(float y) {
+    float magnitude = CLAMP ? fminf(fabsf(y), 6.0f) : fabsf(y);
+    float binade = __uint_as_float(max(__float_as_uint(magnitude) & 0x7F800000u, 0x3F800000u));
+    uint32_t sum = __float_as_uint(__fmaf_rn(binade, 4194304.0f, magnitude));
+    return sum + (sum >> 22);
+}
+#endif
+
+// Eight codes of four words.
+template <bool CLAMP> __device__ __forceinline__ uint32_t codes8(const uint32_t *w, float factor) {
+#if NIB_NATIVE_E2M1
+    uint32_t out = 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        out |= e2m1_pair(__fmul_rn(low_half(w[i]), factor), __fmul_rn(high_half(w[i]), factor)) << (8 * i);
+    return out;
+#else
+    uint32_t halves[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        uint32_t a = w[2 * h], b = w[2 * h + 1];
+        uint32_t c0 = code_plus_42<CLAMP>(__fmul_rn(low_half(a), factor)), c1 = code_plus_42<CLAMP>(__fmul_rn(high_half(a), factor));
+        uint32_t c2 = code_plus_42<CLAMP>(__fmul_rn(low_half(b), factor)), c3 = code_plus_42<CLAMP>(__fmul_rn(high_half(b), factor));
+        uint32_t bytes = __byte_perm(__byte_perm(c0, c1, 0x0040), __byte_perm(c2, c3, 0x0040), 0x5410) - 0x2A2A2A2Au;
+        bytes |= __byte_perm(a, b, 0x7531) >> 4 & 0x08080808u; // the signs of the elements
+        halves[h] = bytes | bytes >> 4;                        // bytes 0 and 2 hold two codes each
+    }
+    return __byte_perm(halves[0], halves[1], 0x6420);
+#endif
+}
+
+__device__ __noinline__ uint2 codes16_slowly(const nib_gpu_quantizer &q, BlockScale scale, uint4 first, uint4 second) {
+    uint32_t w[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w}, out[2] = {0, 0};
+    for (int i = 0; i < 8; i++)
+        out[i / 4] |= e2m1_pair(scaled(q, scale, low_half(w[i])), scaled(q, scale, high_half(w[i]))) << (8 * (i % 4));
+    return make_uint2(out[0], out[1]);
+}
+
+template <bool MX, bool ROTATED> __global__ void __launch_bounds__(256) quantize_fast_kernel(const __grid_constant__ FastLaunch l, const uint4 *__restrict__ x) {
+    size_t block = (size_t)blockIdx.x * 256 + threadIdx.x;
+    bool mine = block < l.blocks; // a multiple of 2 where lanes share a block
+    if (!MX && !mine) return;
+    uint4 first = make_uint4(0, 0, 0, 0), second = first;
+    if (mine) {
+        first = __ldg(x + 2 * block);
+        second = __ldg(x + 2 * block + 1);
+    }
+    uint32_t w[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
+    if (ROTATED) rotate16(w, l.flip);
+    uint32_t bits = largest(w);
+    bool nan = bits > 0x7F80u;
+    BlockScale scale;
+    uint2 codes;
+    bool plain;
+    float amax = __uint_as_float(bits << 16);
+    if (nan) { // numbers win
+        amax = 0;
+        for (int i = 0; i < 8; i++) amax = fmaxf(fmaxf(amax, fabsf(low_half(w[i]))), fabsf(high_half(w[i])));
+    }
+    if (MX) {
+        amax = fmaxf(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, 1));
+        uint32_t exponent = __float_as_uint(amax) >> 23;
+        uint32_t stored = exponent == 255u ? 254u : exponent > 2u ? exponent - 2u : 0u;
+        scale.stored = stored;
+        scale.factor = e8m0_inverse(stored);
+        plain = !nan && exponent != 255u;
+    } else {
+        TensorScale tensor = *l.tensor;
+        float k = __fmul_rn(tensor.encode, __uint_as_float(0x3E2AAAABu));
+        float wanted = fminf(__fmul_rn(amax, k), FLT_MAX);
+        scale.stored = __nv_cvt_float_to_fp8(wanted, __NV_SATFINITE, __NV_E4M3);
+        scale.factor = fminf(__fdiv_rn(1.0f, __fmul_rn(e4m3_value(scale.stored), tensor.decode)), FLT_MAX);
+        plain = !nan && __fmul_rn(amax, scale.factor) < 7.0f; // beyond 7 the grid saturates
+    }
+    if (plain) {
+        codes.x = codes8<MX>(w, scale.factor);
+        codes.y = codes8<MX>(w + 4, scale.factor);
+    } else {
+        codes = codes16_slowly(l.q, scale, make_uint4(w[0], w[1], w[2], w[3]), make_uint4(w[4], w[5], w[6], w[7]));
+    }
+    if (!mine) return;
+    reinterpret_cast<uint2 *>(l.packed)[block] = codes;
+    if (!MX)
+        l.scales[block] = (uint8_t)scale.stored;
+    else if (block % 2 == 0)
+        l.scales[block / 2] = (uint8_t)scale.stored;
+}
+
+// Whether the launch is of this kind; then it is made.
+bool quantize_fast(const QuantizeLaunch &launch, enum nib_gpu_dtype dtype, const void *x) {
+    const nib_gpu_quantizer &q = launch.q;
+    bool mx = q.rule == NIB_GPU_RULE_MX_FLOOR && q.block_cols == 32 && q.emax == 2;
+    bool nv = q.rule == NIB_GPU_RULE_NVFP4 && q.block_cols == 16;
+    bool turned = q.rotation.size == 16 && q.rotation.by == NIB_GPU_BUTTERFLY && q.rotation.round_to_bf16;
+    if (!(mx || nv) || !q.is_e2m1 || q.block_rows != 1 || q.along_rows || q.stochastic || q.amax_nan_propagates) return false;
+    if (dtype != NIB_GPU_BF16 || launch.values != nullptr || launch.packed == nullptr || launch.scales == nullptr) return false;
+    if ((q.rotation.size > 1 && !turned) || launch.shape.cols % q.block_cols != 0) return false;
+    FastLaunch l = {q, launch.tensor, launch.packed, launch.scales, launch.shape.rows * launch.shape.cols / 16, {0}};
+    for (unsigned i = 0; turned && i < 16; i++)
+        if (q.rotation.sign[i] < 0) l.flip[i / 2] |= i % 2 == 0 ? 0x8000u : 0x80000000u;
+    unsigned grid = (unsigned)((l.blocks + 255) / 256);
+    const uint4 *words = static_cast<const uint4 *>(x);
+    if (mx)
+        turned ? quantize_fast_kernel<true, true><<<grid, 256>>>(l, words) : quantize_fast_kernel<true, false><<<grid, 256>>>(l, words);
+    else
+        turned ? quantize_fast_kernel<false, true><<<grid, 256>>>(l, words) : quantize_fast_kernel<false, false><<<grid, 256>>>(l, words);
+    return true;
+}
