@@ -11,6 +11,7 @@
 #include "io/json_out.h"
 #include "job/gpu_bench.h"
 #include "job/gpu_check.h"
+#include "job/gpu_probe.h"
 
 static const struct nib_gpu_arguments defaults = {.repetitions = 20};
 
@@ -171,18 +172,16 @@ static void advance(void *context, const char *part, size_t done, size_t total) 
     nib_progress_step(&bar->progress, done > bar->progress.done ? done - bar->progress.done : 0, part);
 }
 
-static enum nib_status print_check(const struct nib_call *call, const struct nib_gpu *gpu, const struct nib_table *report,
+static enum nib_status print_check(const struct nib_call *call, const char *device, const struct nib_table *report,
                                    const struct nib_table *summary, const struct nib_gpu_totals *totals, struct nib_error *error) {
     const struct nib_gpu_arguments *arguments = call->options;
-    struct nib_gpu_device d;
-    char headline[256];
-    enum nib_status status = nib_gpu_device_of(gpu, &d, error);
-    if (status != NIB_OK) return status;
+    char headline[320];
+    enum nib_status status = NIB_OK;
     if (totals->differing_rows == 0)
-        snprintf(headline, sizeof headline, "%s: 0 differences in %llu quantized values and %llu outputs of products", d.name,
+        snprintf(headline, sizeof headline, "%s: 0 differences in %llu quantized values and %llu outputs of products", device,
                  (unsigned long long)totals->quantized, (unsigned long long)totals->products);
     else
-        snprintf(headline, sizeof headline, "%s: %llu of %llu rows DIFFER (%llu quantized values, %llu outputs of products)", d.name,
+        snprintf(headline, sizeof headline, "%s: %llu of %llu rows DIFFER (%llu quantized values, %llu outputs of products)", device,
                  (unsigned long long)totals->differing_rows, (unsigned long long)totals->rows, (unsigned long long)totals->quantized,
                  (unsigned long long)totals->products);
     if (call->common.json) {
@@ -192,7 +191,7 @@ static enum nib_status print_check(const struct nib_call *call, const struct nib
         status = nib_json_begin(stdout, schema, &json, error);
         if (status != NIB_OK) return status;
         nib_json_text(json, "headline", headline);
-        nib_json_text(json, "device", d.name);
+        nib_json_text(json, "device", device);
         nib_json_unsigned(json, "quantized_values", totals->quantized);
         nib_json_unsigned(json, "product_outputs", totals->products);
         nib_json_unsigned(json, "differing_rows", totals->differing_rows);
@@ -226,12 +225,39 @@ static enum nib_status check(struct nib_call *call, const struct nib_gpu *gpu, s
     enum nib_status status = nib_gpu_check_run(&request, &report, error);
     nib_progress_end(&bar.progress);
     if (status != NIB_OK) return status;
+    struct nib_gpu_device d;
     nib_gpu_report_totals(report, &totals);
     call->check_failed = totals.differing_rows > 0;
     status = nib_gpu_report_summary(report, &summary, error);
-    if (status == NIB_OK) status = print_check(call, gpu, report, summary, &totals, error);
+    if (status == NIB_OK) status = nib_gpu_device_of(gpu, &d, error);
+    if (status == NIB_OK) status = print_check(call, d.name, report, summary, &totals, error);
     if (status == NIB_OK && call->common.output != NULL)
         status = store(call, gpu, "CUDA kernels against the emulator", report, summary, error);
+    nib_table_free(report);
+    nib_table_free(summary);
+    return status;
+}
+
+/* ---- probe ---- */
+
+static enum nib_status probe(struct nib_call *call, struct nib_error *error) {
+    const struct nib_gpu_arguments *arguments = call->options;
+    struct nib_table *report = NULL, *summary = NULL;
+    struct nib_gpu_totals totals;
+    char device[160];
+    if (call->value_count != 2) return nib_fail(error, NIB_EINVAL, "gpu probe: expected one folder");
+    const char *folder = call->values[1];
+    if (!arguments->verify) {
+        enum nib_status status = nib_gpu_probe_write(folder, (uint64_t)call->common.seed, error);
+        if (status == NIB_OK) printf("%s: written; its README.md says how to compile and run it\n", folder);
+        return status;
+    }
+    enum nib_status status = nib_gpu_probe_verify(folder, &report, device, error);
+    if (status != NIB_OK) return status;
+    nib_gpu_report_totals(report, &totals);
+    call->check_failed = totals.differing_rows > 0;
+    status = nib_gpu_report_summary(report, &summary, error);
+    if (status == NIB_OK) status = print_check(call, device, report, summary, &totals, error);
     nib_table_free(report);
     nib_table_free(summary);
     return status;
@@ -267,6 +293,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     } actions[] = {{"info", 0, info}, {"check", 4095, check}, {"bench", 0, bench}};
     const struct nib_gpu_arguments *arguments = call->options;
     const char *action = call->values[0];
+    if (strcmp(action, "probe") == 0) return probe(call, error);
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         struct nib_gpu gpu;
         if (strcmp(action, actions[i].name) != 0) continue;
@@ -286,6 +313,8 @@ static const struct nib_example examples[] = {
     {"nibble gpu check --quick", "every kernel against the emulator"},
     {"nibble gpu check --full -o check.h5 data/bytelm-28m.activations.safetensors", "more values, real tensors among them"},
     {"nibble gpu bench --shape 8192x8192", "share of the copy bandwidth"},
+    {"nibble gpu probe kit", "a folder for the owner of another device"},
+    {"nibble gpu probe --verify kit", "what came back, against the models"},
     {NULL, NULL},
 };
 

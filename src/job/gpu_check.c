@@ -36,7 +36,7 @@ static enum nib_status run_set(const struct nib_gpu_check_request *request, stru
     bool plain = how->turn->device.size <= 1;
     status = nib_gpu_compare_quantize(how, t.view, &counts, plain ? &back : NULL, error);
     nib_gpu_tensor_free(&t);
-    return add(report, (struct nib_gpu_case){"", name, axis_name(how->axis), nib_gpu_dtype_name(dtype), how->turn->name, "rne",
+    return add(report, (struct nib_gpu_case){"", name, axis_name(how->axis), nib_gpu_dtype_name(dtype), how->turn->name, nib_gpu_rounding_of(how->quantizer),
                                              nib_gpu_inputs_names[set]}, &counts, &back, status, error);
 }
 
@@ -45,7 +45,7 @@ static enum nib_status run_tails(const struct nib_gpu_check_request *request, st
                                  const struct nib_gpu_comparison *how, const char *name, enum nib_dtype dtype, struct nib_error *error) {
     struct nib_gpu_counts counts = {0}, back = {0};
     enum nib_status status = NIB_OK;
-    for (size_t width = 1; width <= 33 && status == NIB_OK; width++) {
+    for (size_t width = 1; width <= 33 && status == NIB_OK; width += request->small ? 8 : 1) {
         struct nib_gpu_tensor t;
         size_t other = 1 + width * 7 % 37;
         bool down = how->axis == NIB_ALONG_ROWS;
@@ -55,7 +55,7 @@ static enum nib_status run_tails(const struct nib_gpu_check_request *request, st
         status = nib_gpu_compare_quantize(how, t.view, &counts, &back, error);
         nib_gpu_tensor_free(&t);
     }
-    return add(report, (struct nib_gpu_case){"", name, axis_name(how->axis), nib_gpu_dtype_name(dtype), "", "rne", "tails 1..33"},
+    return add(report, (struct nib_gpu_case){"", name, axis_name(how->axis), nib_gpu_dtype_name(dtype), "", nib_gpu_rounding_of(how->quantizer), "tails 1..33"},
                &counts, &back, status, error);
 }
 
@@ -73,7 +73,7 @@ static enum nib_status run_given(const struct nib_gpu_check_request *request, st
         status = nib_gpu_compare_quantize(&how, t.view, &counts, &back, error);
     }
     nib_gpu_tensor_free(&t);
-    return add(report, (struct nib_gpu_case){"", name, axis_name(how.axis), nib_gpu_dtype_name(dtype), "", "rne", "amax given"}, &counts,
+    return add(report, (struct nib_gpu_case){"", name, axis_name(how.axis), nib_gpu_dtype_name(dtype), "", nib_gpu_rounding_of(how.quantizer), "amax given"}, &counts,
                &back, status, error);
 }
 
@@ -87,7 +87,7 @@ enum nib_status nib_gpu_check_quantize(const struct nib_gpu_check_request *reque
         for (int a = 0; a < 2 && status == NIB_OK; a++)
             for (int d = 0; d < 3 && status == NIB_OK; d++) {
                 struct nib_gpu_comparison how = {.gpu = request->gpu, .quantizer = subjects.quantizer[s], .turn = &none,
-                                                 .axis = (enum nib_axis)a, .threads = request->threads};
+                                                 .axis = (enum nib_axis)a, .threads = request->threads, .seed = request->seed};
                 enum nib_dtype dtype = (enum nib_dtype)d;
                 if (request->progress != NULL)
                     request->progress(request->context, subjects.name[s], s * 6 + (size_t)a * 3 + (size_t)d, subjects.count * 6);
@@ -96,7 +96,7 @@ enum nib_status nib_gpu_check_quantize(const struct nib_gpu_check_request *reque
                 for (int set = 0; set < 2 && request->full && subjects.rotated[s] && status == NIB_OK; set++)
                     status = run_set(request, report, &how, subjects.name[s], (enum nib_gpu_inputs)set, dtype, 4096, 4096 + 24, error);
                 if (status == NIB_OK) status = run_tails(request, report, &how, subjects.name[s], dtype, error);
-                if (status == NIB_OK && how.quantizer != NULL && subjects.quantizer[s] != NULL && strncmp(subjects.name[s], "te-", 3) == 0)
+                if (status == NIB_OK && strncmp(subjects.name[s], "te-", 3) == 0)
                     status = run_given(request, report, how, subjects.name[s], dtype, error);
             }
     nib_gpu_subjects_close(&subjects);
@@ -108,15 +108,17 @@ static enum nib_status run_turn(const struct nib_gpu_check_request *request, str
                                 const struct nib_gpu_turn *turn, const struct nib_unit *unit, enum nib_dtype dtype, struct nib_error *error) {
     static const enum nib_gpu_inputs sets[] = {NIB_GPU_INPUTS_GAUSSIAN, NIB_GPU_INPUTS_T3, NIB_GPU_INPUTS_SPREAD, NIB_GPU_INPUTS_NAN,
                                                NIB_GPU_INPUTS_INFINITY, NIB_GPU_INPUTS_TINY, NIB_GPU_INPUTS_HUGE};
-    size_t rows = request->small ? 256 : request->full ? 1024 : 256, cols = request->small ? 256 : request->full ? 1024 : 512;
+    size_t across = request->full ? 1024 : 512, along = request->full ? 1024 : 256; /* of the axis */
+    if (request->small) across = 20;
     size_t set_count = request->small ? 1 : sizeof sets / sizeof *sets;
     enum nib_status status = NIB_OK;
     for (int a = 0; a < 2 && status == NIB_OK; a++)
         for (size_t k = 0; k < set_count && status == NIB_OK; k++) {
             struct nib_gpu_tensor t;
             struct nib_gpu_counts counts = {0};
+            size_t rows = a == NIB_ALONG_COLS ? across : along, cols = a == NIB_ALONG_COLS ? along : across;
             struct nib_gpu_comparison how = {.gpu = request->gpu, .turn = turn, .unit = unit, .axis = (enum nib_axis)a,
-                                             .threads = request->threads};
+                                             .threads = request->threads, .seed = request->seed};
             status = nib_gpu_inputs_make(sets[k], dtype, rows, cols, request->seed * 31 + k, request->threads, NULL, how.axis, &t, error);
             if (status != NIB_OK) break;
             struct nib_gpu_case what = {"rotate", "hadamard", axis_name(how.axis), nib_gpu_dtype_name(dtype), turn->name, "",
@@ -136,7 +138,7 @@ static enum nib_status run_turn(const struct nib_gpu_check_request *request, str
                 struct nib_gpu_counts quantized = {0};
                 how.quantizer = subjects->quantizer[s];
                 what.name = subjects->name[s];
-                what.rounding = "rne";
+                what.rounding = nib_gpu_rounding_of(how.quantizer);
                 status = nib_gpu_compare_quantize(&how, t.view, &quantized, NULL, error);
                 status = add(report, what, &quantized, NULL, status, error);
             }
@@ -190,7 +192,7 @@ static enum nib_status run_matrix(const struct nib_gpu_check_request *request, c
                 if (r > 0 && (!subjects->rotated[s] || inner % 16 != 0)) continue;
                 if (r == 2 && (unit == NULL || x.dtype != NIB_BF16)) continue;
                 struct nib_gpu_comparison how = {.gpu = request->gpu, .quantizer = subjects->quantizer[s], .turn = &turns[r], .unit = unit,
-                                                 .axis = (enum nib_axis)a, .threads = request->threads};
+                                                 .axis = (enum nib_axis)a, .threads = request->threads, .seed = request->seed};
                 status = nib_gpu_compare_quantize(&how, x, &counts[s][a][r], NULL, error);
             }
     return status;
@@ -199,7 +201,7 @@ static enum nib_status run_matrix(const struct nib_gpu_check_request *request, c
 static enum nib_status run_file(const struct nib_gpu_check_request *request, struct nib_table *report, const char *path,
                                 const struct nib_gpu_subjects *subjects, const struct nib_gpu_turn turns[3], const struct nib_unit *unit,
                                 struct nib_error *error) {
-    struct nib_gpu_counts counts[24][2][3];
+    struct nib_gpu_counts counts[NIB_GPU_SUBJECTS][2][3];
     struct nib_file *file;
     memset(counts, 0, sizeof counts);
     enum nib_status status = nib_file_open(path, &file, error);
@@ -222,7 +224,7 @@ static enum nib_status run_file(const struct nib_gpu_check_request *request, str
         for (int a = 0; a < 2 && status == NIB_OK; a++)
             for (int r = 0; r < 3 && status == NIB_OK; r++)
                 if (counts[s][a][r].calls > 0)
-                    status = add(report, (struct nib_gpu_case){"", subjects->name[s], axis_name((enum nib_axis)a), type, turns[r].name, "rne", name},
+                    status = add(report, (struct nib_gpu_case){"", subjects->name[s], axis_name((enum nib_axis)a), type, turns[r].name, nib_gpu_rounding_of(subjects->quantizer[s]), name},
                                  &counts[s][a][r], NULL, NIB_OK, error);
     nib_file_close(file);
     return status;
@@ -267,10 +269,6 @@ enum nib_status nib_gpu_check_rest(const struct nib_gpu_check_request *request, 
         if (status == NIB_OK)
             status = nib_gpu_report_add(report, &(struct nib_gpu_case){"swizzle", tile == 0 ? "128x4" : "8x4", "", "", "", "", "random bytes"}, &counts, error);
     }
-    static const char *const unlike[] = {"te-nvfp4", "ocp-mxfp4", "e1m2-fp32", "e2m1-fp32"};
-    for (size_t i = 0; i < 4 && status == NIB_OK; i++)
-        status = nib_gpu_report_skip(report, &(struct nib_gpu_case){"quantize", unlike[i], "", "", "", "sr", ""}, "no emulator counterpart yet",
-                                     "the emulator has no stochastic rounding", error);
     static const char *const rules[] = {"MX scale rule ceil", "MX scale rule even"};
     for (size_t i = 0; i < 2 && status == NIB_OK; i++)
         status = nib_gpu_report_skip(report, &(struct nib_gpu_case){"quantize", rules[i], "", "", "", "rne", ""}, "no emulator counterpart yet",

@@ -120,7 +120,7 @@ static enum nib_status buffers_make(const struct nib_quantized *q, bool again, s
 static enum nib_status emulate(const struct nib_gpu_comparison *how, struct nib_view x, float *room, struct nib_quantized *q,
                                struct nib_error *error) {
     struct nib_quantize_options options = {.axis = how->axis, .has_tensor_amax = how->has_tensor_amax,
-                                           .tensor_amax = how->tensor_amax, .threads = threads_for(how, x)};
+                                           .tensor_amax = how->tensor_amax, .threads = threads_for(how, x), .seed = how->seed, .stream = 5};
     if (how->turn->device.size <= 1) return nib_quantize(how->quantizer, x, &options, q, error);
     const float *rotated = how->rotated;
     if (rotated == NULL) {
@@ -145,6 +145,8 @@ enum nib_status nib_gpu_compare_quantize(const struct nib_gpu_comparison *how, s
     enum nib_status status = nib_gpu_describe_quantizer(how->quantizer, how->axis, &device, error);
     if (status != NIB_OK) return status;
     if (rotates) device.rotation = how->turn->device;
+    device.seed = how->seed;
+    device.stream = 5;
     status = nib_quantized_alloc(how->quantizer, x.rows, x.cols, how->axis, NIB_WANT_PACKED | NIB_WANT_SCALES | NIB_WANT_VALUES, &q, error);
     if (status != NIB_OK) return status;
     if (rotates && how->rotated == NULL) {
@@ -153,16 +155,23 @@ enum nib_status nib_gpu_compare_quantize(const struct nib_gpu_comparison *how, s
     }
     if (status == NIB_OK) status = buffers_make(&q, dequantized != NULL, &b, error);
     if (status == NIB_OK) status = emulate(how, x, room, &q, error);
-    if (status == NIB_OK)
-        status = nib_gpu_status(plugin->quantize(&device, dtypes[x.dtype], x.data, x.rows, x.cols, how->has_tensor_amax,
-                                                 how->tensor_amax, &b.out, message, sizeof message), message, error);
-    if (status == NIB_OK) {
-        size_t count = x.rows * x.cols, first;
+    for (int with_values = 0; with_values < 2 && status == NIB_OK; with_values++) {
+        struct nib_gpu_quantized out = b.out;
+        if (!with_values) out.values = NULL;
+        status = nib_gpu_status(plugin->quantize(&device, dtypes[x.dtype], x.data, x.rows, x.cols, how->has_tensor_amax, how->tensor_amax,
+                                                 &out, message, sizeof message), message, error);
+        if (status != NIB_OK) break;
+        b.out.tensor_amax = out.tensor_amax;
+        b.out.tensor_scale_encode = out.tensor_scale_encode;
+        b.out.tensor_scale_decode = out.tensor_scale_decode;
         counts->calls++;
-        counts->compared += count;
         if (device.rule == NIB_GPU_RULE_NVFP4) compare_tensor(&b.out, &q, counts);
         compare_scales(&b.out, &q, counts);
         compare_packed(&b.out, &q, x, counts);
+    }
+    if (status == NIB_OK) {
+        size_t count = x.rows * x.cols, first;
+        counts->compared += count;
         uint64_t different = different_values(b.out.values, q.values, count, &first);
         counts->values += different;
         if (different > 0)

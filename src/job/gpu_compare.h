@@ -19,10 +19,11 @@ struct nib_gpu_comparison {
     bool has_tensor_amax;
     float tensor_amax;
     int threads;
+    uint64_t seed;                       /* of stochastic rounding */
 };
 
 /* Quantizes x on both sides (rotated first, where a rotation is given), and adds what differs: tensor scales, block scales,
- * codes, packed bytes, values. `dequantized` (may be NULL) counts the standalone dequantize kernel. */
+ * codes, packed bytes, values. The device quantizes twice, without and with values, because other kernels may do that. `dequantized` (may be NULL) counts the standalone dequantize kernel. */
 NIB_CHECK enum nib_status nib_gpu_compare_quantize(const struct nib_gpu_comparison *how, struct nib_view x,
                                                    struct nib_gpu_counts *counts, struct nib_gpu_counts *dequantized,
                                                    struct nib_error *error);

@@ -71,7 +71,8 @@ enum nib_status nib_gpu_describe_quantizer(const struct nib_quantizer *q, enum n
     enum nib_status status = describe_rule(q, &g, error);
     if (status != NIB_OK) return status;
     bool e8m0 = q->block->scale->kind == NIB_SCALE_E8M0;
-    if (a->rounding != NIB_ROUNDING_RNE) return unlike(q, "rounding", error);
+    if (a->rounding != NIB_ROUNDING_RNE && a->rounding != NIB_ROUNDING_SR) return unlike(q, "rounding", error);
+    if (a->rounding == NIB_ROUNDING_SR && a->sr_bits != NIB_SR_BITS_8) return unlike(q, "sr_bits", error);
     if (a->signed_zero != NIB_SIGNED_ZERO_KEEP) return unlike(q, "signed_zero", error);
     if (a->element_nan != NIB_ELEMENT_NAN_MAX) return unlike(q, "element_nan", error);
     if (a->element_precision != NIB_ELEMENT_FP32) return unlike(q, "element_precision", error);
@@ -80,6 +81,7 @@ enum nib_status nib_gpu_describe_quantizer(const struct nib_quantizer *q, enum n
     g.is_e2m1 = memcmp(e->level, e2m1, sizeof e2m1) == 0;
     g.max_magnitude = e->max_magnitude;
     g.emax = e->emax;
+    g.stochastic = a->rounding == NIB_ROUNDING_SR;
     g.amax_nan_propagates = a->amax_nan == NIB_AMAX_NAN_PROPAGATE;
     g.block_rows = q->block->block_rows;
     g.block_cols = q->block->block_cols;
@@ -124,18 +126,32 @@ static enum nib_status add_builtin(struct nib_gpu_subjects *s, const char *name,
     return NIB_OK;
 }
 
+/* A grid has no file whose settings could change. */
+static void make_stochastic(const struct nib_quantizer *grid) {
+    struct nib_quantizer *own;
+    memcpy(&own, &grid, sizeof own);
+    own->axes.rounding = NIB_ROUNDING_SR;
+    own->axes.sr_bits = NIB_SR_BITS_8;
+}
+
 static enum nib_status add_settings(struct nib_gpu_subjects *s, const char *base, const char *const *settings, size_t count,
-                                    const char *name, struct nib_error *error) {
+                                    const char *name, bool rotated, bool square, struct nib_error *error) {
     const struct nib_quantizer *q, *changed;
     enum nib_status status = nib_quantizer_open(base, &q, error);
     if (status != NIB_OK) return status;
     status = nib_quantizer_with(q, settings, count, &changed, error);
     nib_quantizer_close(q);
-    if (status == NIB_OK) take(s, changed, name, false);
+    if (status == NIB_OK && square) {
+        q = changed;
+        status = nib_gpu_square_blocks(q, &changed, error);
+        nib_quantizer_close(q);
+    }
+    if (status == NIB_OK) take(s, changed, name, rotated);
     return status;
 }
 
-static enum nib_status add_grid(struct nib_gpu_subjects *s, const char *element, const char *scale, unsigned block, struct nib_error *error) {
+static enum nib_status add_grid(struct nib_gpu_subjects *s, const char *element, const char *scale, unsigned block, bool stochastic,
+                                struct nib_error *error) {
     const struct nib_element *e;
     const struct nib_scale *f;
     const struct nib_quantizer *q = NULL;
@@ -148,7 +164,8 @@ static enum nib_status add_grid(struct nib_gpu_subjects *s, const char *element,
     }
     nib_element_close(e);
     char name[80];
-    snprintf(name, sizeof name, "%s %s 1x%u", element, scale, block);
+    snprintf(name, sizeof name, "%s %s 1x%u%s", element, scale, block, stochastic ? " sr" : "");
+    if (status == NIB_OK && stochastic) make_stochastic(q);
     if (status == NIB_OK) take(s, q, name, false);
     return status;
 }
@@ -156,28 +173,47 @@ static enum nib_status add_grid(struct nib_gpu_subjects *s, const char *element,
 enum nib_status nib_gpu_subjects_open(struct nib_gpu_subjects *out, struct nib_error *error) {
     static const char *const rceil[] = {"block_scale=b*rQ", "scale_rounding=up"};
     static const char *const ceiling[] = {"block_scale=b/Q", "scale_rounding=up"};
-    static const char *const propagate[] = {"amax_nan=propagate"};
+    static const char *const propagate[] = {"amax_nan=propagate"}, *const sr[] = {"rounding=sr"};
+    static const struct {
+        const char *base, *const *settings;
+        size_t count;
+        const char *name;
+        bool rotated, square;
+    } changed[] = {
+        {"ocp-mxfp4", rceil, 2, "ocp-mxfp4 b*rQ up (rceil)", false, false},
+        {"ocp-mxfp4", ceiling, 2, "ocp-mxfp4 b/Q up", false, false},
+        {"e2m1-fp32", propagate, 1, "e2m1-fp32 amax_nan=propagate", false, false},
+        {"ocp-mxfp4", propagate, 1, "ocp-mxfp4 amax_nan=propagate", false, false},
+        {"te-nvfp4", sr, 1, "te-nvfp4 sr", true, false},
+        {"te-nvfp4", sr, 1, "te-nvfp4 16x16 sr", false, true},
+        {"ocp-mxfp4", sr, 1, "ocp-mxfp4 sr", false, false},
+        {"e1m2-fp32", sr, 1, "e1m2-fp32 sr", true, false},
+        {"e2m1-fp32", sr, 1, "e2m1-fp32 sr", false, false},
+    };
+    static const struct {
+        const char *element, *scale;
+        unsigned block;
+        bool stochastic;
+    } grids[] = {{"int4", "fp32", 16, false}, {"int4-full", "fp32", 32, false}, {"int4", "e8m0", 32, false}, {"nf4", "fp32", 64, false},
+                 {"nf4", "e4m3", 16, false}, {"e3m0", "fp32", 128, false}, {"int4", "fp32", 16, true}, {"nf4", "fp32", 16, true}};
     struct nib_gpu_subjects s = {.count = 0};
     enum nib_status status = add_builtin(&s, "te-nvfp4", true, true, error);
     if (status == NIB_OK) status = add_builtin(&s, "ocp-mxfp4", true, false, error);
     if (status == NIB_OK) status = add_builtin(&s, "e1m2-fp32", true, true, error);
     if (status == NIB_OK) status = add_builtin(&s, "e2m1-fp32", true, true, error);
-    if (status == NIB_OK) status = add_settings(&s, "ocp-mxfp4", rceil, 2, "ocp-mxfp4 b*rQ up (rceil)", error);
-    if (status == NIB_OK) status = add_settings(&s, "ocp-mxfp4", ceiling, 2, "ocp-mxfp4 b/Q up", error);
-    if (status == NIB_OK) status = add_settings(&s, "e2m1-fp32", propagate, 1, "e2m1-fp32 amax_nan=propagate", error);
-    if (status == NIB_OK) status = add_settings(&s, "ocp-mxfp4", propagate, 1, "ocp-mxfp4 amax_nan=propagate", error);
-    if (status == NIB_OK) status = add_grid(&s, "int4", "fp32", 16, error);
-    if (status == NIB_OK) status = add_grid(&s, "int4-full", "fp32", 32, error);
-    if (status == NIB_OK) status = add_grid(&s, "int4", "e8m0", 32, error);
-    if (status == NIB_OK) status = add_grid(&s, "nf4", "fp32", 64, error);
-    if (status == NIB_OK) status = add_grid(&s, "nf4", "e4m3", 16, error);
-    if (status == NIB_OK) status = add_grid(&s, "e3m0", "fp32", 128, error);
+    for (size_t i = 0; i < sizeof changed / sizeof *changed && status == NIB_OK; i++)
+        status = add_settings(&s, changed[i].base, changed[i].settings, changed[i].count, changed[i].name, changed[i].rotated,
+                              changed[i].square, error);
+    for (size_t i = 0; i < sizeof grids / sizeof *grids && status == NIB_OK; i++)
+        status = add_grid(&s, grids[i].element, grids[i].scale, grids[i].block, grids[i].stochastic, error);
     if (status == NIB_OK)
         *out = s;
     else
         nib_gpu_subjects_close(&s);
     return status;
 }
+
+const char *nib_gpu_rounding_of(const struct nib_quantizer *q) { return q->axes.rounding == NIB_ROUNDING_SR ? "sr" : "rne"; }
 
 void nib_gpu_subjects_close(struct nib_gpu_subjects *s) {
     for (size_t i = 0; i < s->count; i++) nib_quantizer_close(s->quantizer[i]);

@@ -17,14 +17,17 @@ NIB_CHECK enum nib_status nib_gpu_describe_quantizer(const struct nib_quantizer 
 NIB_CHECK enum nib_status nib_gpu_square_blocks(const struct nib_quantizer *base, const struct nib_quantizer **out,
                                                 struct nib_error *error);
 
+enum { NIB_GPU_SUBJECTS = 32 };
 /* The quantizers that are compared: built-in ones, MX rules through settings, and explored grids. */
 struct nib_gpu_subjects {
-    const struct nib_quantizer *quantizer[24];
-    char name[24][80];
-    bool rotated[24];            /* also compared behind rotations */
+    const struct nib_quantizer *quantizer[NIB_GPU_SUBJECTS];
+    char name[NIB_GPU_SUBJECTS][80];
+    bool rotated[NIB_GPU_SUBJECTS];            /* also compared behind rotations */
     size_t count;
 };
 NIB_CHECK enum nib_status nib_gpu_subjects_open(struct nib_gpu_subjects *out, struct nib_error *error);
+/* "rne" or "sr". */
+const char *nib_gpu_rounding_of(const struct nib_quantizer *quantizer);
 void nib_gpu_subjects_close(struct nib_gpu_subjects *subjects);
 
 /* A rotation of `size` with seeded signs, in both forms; the emulator's is the butterfly. */

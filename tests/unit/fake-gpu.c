@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/convert.h"
+#include "format/quantizer.h"
 #include "gpu/plugin.h"
 #include "job/gpu_products.h"
 #include "job/gpu_subject.h"
@@ -39,8 +40,27 @@ static int fake_device(struct nib_gpu_device *out, char *error, size_t size) {
     return NIB_GPU_OK;
 }
 
-/* The built-in quantizer, or the grid, that the description came from. */
+static enum nib_status make_quantizer(const struct nib_gpu_quantizer *g, const struct nib_quantizer **out, struct nib_error *e);
+
+/* The last one is kept: a check asks for the same again and again. */
 static enum nib_status quantizer_of(const struct nib_gpu_quantizer *g, const struct nib_quantizer **out, struct nib_error *e) {
+    static struct nib_gpu_quantizer last;
+    static const struct nib_quantizer *kept;
+    struct nib_gpu_quantizer wanted = *g;
+    memset(&wanted.rotation, 0, sizeof wanted.rotation);
+    if (kept == NULL || memcmp(&wanted, &last, sizeof last) != 0) {
+        if (kept != NULL) nib_quantizer_close(kept);
+        kept = NULL;
+        enum nib_status status = make_quantizer(g, &kept, e);
+        if (status != NIB_OK) return status;
+        last = wanted;
+    }
+    *out = kept;
+    return NIB_OK;
+}
+
+/* The built-in quantizer, or the grid, that the description came from. */
+static enum nib_status make_quantizer(const struct nib_gpu_quantizer *g, const struct nib_quantizer **out, struct nib_error *e) {
     static const char *const elements[] = {"e2m1", "e1m2", "int4", "int4-full", "nf4", "e3m0"};
     static const char *const scales[] = {"e4m3", "e8m0", "fp32"};
     const char *settings[3];
@@ -70,6 +90,14 @@ static enum nib_status quantizer_of(const struct nib_gpu_quantizer *g, const str
     }
     if (status != NIB_OK) return status;
     if (g->rule == NIB_GPU_RULE_MX_RCEIL) settings[count++] = "block_scale=b*rQ", settings[count++] = "scale_rounding=up";
+    bool named_file = g->rule != NIB_GPU_RULE_ABSMAX || (g->scale == NIB_GPU_SCALE_FP32 && g->block_cols == 16 &&
+                                                         (g->max_magnitude == 6 || g->max_magnitude == 3.5f));
+    if (g->stochastic && named_file) settings[count++] = "rounding=sr";
+    if (g->stochastic && !named_file) {
+        struct nib_quantizer *own;
+        memcpy(&own, &base, sizeof own);
+        own->axes.rounding = NIB_ROUNDING_SR;
+    }
     if (g->amax_nan_propagates) settings[count++] = "amax_nan=propagate";
     if (count == 0) {
         named = base;
@@ -137,23 +165,22 @@ static int fake_quantize(const struct nib_gpu_quantizer *g, enum nib_gpu_dtype d
     if (status == NIB_OK) status = nib_quantized_alloc(quantizer, rows, cols, axis, NIB_WANT_PACKED | NIB_WANT_SCALES | NIB_WANT_VALUES, &q, &e);
     if (status == NIB_OK)
         status = nib_quantize(quantizer, view, &(struct nib_quantize_options){.axis = axis, .has_tensor_amax = has_tensor_amax != 0,
-                              .tensor_amax = tensor_amax, .threads = 1}, &q, &e);
+                              .tensor_amax = tensor_amax, .threads = 1, .seed = g->seed, .stream = g->stream}, &q, &e);
     if (status == NIB_OK) {
         size_t outer = g->along_rows ? cols : rows, bytes = ((g->along_rows ? rows : cols) + 1) / 2;
         for (size_t i = 0; i < outer; i++) memcpy(out->packed + i * bytes, q.packed + i * q.packed_stride, bytes);
         memcpy(out->scales, q.scales, q.scale_rows * q.scale_cols * q.scale_bytes);
-        memcpy(out->values, q.values, rows * cols * sizeof(float));
+        if (out->values != NULL) memcpy(out->values, q.values, rows * cols * sizeof(float));
         out->tensor_amax = q.tensor_amax;
         out->tensor_scale_encode = q.tensor_scale_encode;
         out->tensor_scale_decode = q.tensor_scale_decode;
         if (fault("code")) out->packed[0] ^= 1;
         if (fault("scale")) out->scales[0] ^= 1;
-        if (fault("value")) out->values[rows * cols - 1] += 1;
+        if (fault("value") && out->values != NULL) out->values[rows * cols - 1] += 1;
         if (fault("amax")) out->tensor_amax += 1;
         nib_quantized_free(&q);
     }
     free(rotated);
-    nib_quantizer_close(quantizer);
     return failed(status, &e, error, size);
 }
 
@@ -174,7 +201,6 @@ static int fake_dequantize(const struct nib_gpu_quantizer *g, const uint8_t *pac
         status = nib_dequantize(quantizer, &q, values, &e);
         nib_quantized_free(&q);
     }
-    nib_quantizer_close(quantizer);
     return failed(status, &e, error, size);
 }
 

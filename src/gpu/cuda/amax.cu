@@ -44,8 +44,10 @@ void quantize_f32(const QuantizeLaunch &, const void *);
 void quantize_bf16(const QuantizeLaunch &, const void *);
 void quantize_f16(const QuantizeLaunch &, const void *);
 void quantize_by_mma(const QuantizeLaunch &, const void *);
+bool quantize_fast(const QuantizeLaunch &, enum nib_gpu_dtype, const void *);
 
 cudaError_t launch_quantize(const QuantizeLaunch &launch, enum nib_gpu_dtype dtype, const void *x) {
+    if (quantize_fast(launch, dtype, x)) return cudaGetLastError();
     if (launch.q.rotation.size > 1 && launch.q.rotation.by == NIB_GPU_TENSOR_CORE)
         quantize_by_mma(launch, x);
     else if (dtype == NIB_GPU_F32)

@@ -57,15 +57,15 @@ const float e1m2[16] = {0, 0.5f, 1, 1.5f, 2, 2.5f, 3, 3.5f, -0.0f, -0.5f, -1, -1
 
 const Kind kinds[] = {
     {"te-nvfp4", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 0},
-    {"te-nvfp4 rht16 butterfly fused", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 16, NIB_GPU_BUTTERFLY, 0},
-    {"te-nvfp4 rht16 tensor core fused", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 16, NIB_GPU_TENSOR_CORE, 0},
+    {"te-nvfp4 rht16 butterfly", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 16, NIB_GPU_BUTTERFLY, 0},
+    {"te-nvfp4 rht16 tensor core", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 16, NIB_GPU_TENSOR_CORE, 0},
     {"te-nvfp4 sr", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 1},
     {"te-nvfp4 down the columns", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 1, 0, NIB_GPU_BUTTERFLY, 0},
     {"te-nvfp4 16x16", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 16, 16, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 0},
     {"ocp-mxfp4", NIB_GPU_SCALE_E8M0, NIB_GPU_RULE_MX_FLOOR, 1, 32, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 0},
     {"e2m1-fp32", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 0},
     {"e1m2-fp32", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 0, NIB_GPU_BUTTERFLY, 0},
-    {"e1m2-fp32 rht16 butterfly fused", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 16, NIB_GPU_BUTTERFLY, 0},
+    {"e1m2-fp32 rht16 butterfly", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 16, NIB_GPU_BUTTERFLY, 0},
 };
 
 nib_gpu_quantizer quantizer_of(const Kind &kind) {
@@ -133,7 +133,7 @@ int bench(size_t rows, size_t cols, int repetitions, struct nib_gpu_timing *out,
         double bytes = 2.5 * elements + scale_bytes;
         char name[96];
         TRY(best_time(repetitions, &seconds, [&] { return launch_quantize(l, NIB_GPU_BF16, x.as<void>()); }), kind.name);
-        snprintf(name, sizeof name, "%s, amax given", kind.name);
+        snprintf(name, sizeof name, "%s, %s", kind.name, kind.rotation == 0 ? "amax given" : "fused");
         add(name, seconds, bytes);
         if (kind.rule == NIB_GPU_RULE_NVFP4 && kind.rotation == 0) {
             TRY(best_time(repetitions, &seconds,

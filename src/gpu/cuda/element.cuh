@@ -19,12 +19,10 @@
 #define NIB_NATIVE_E2M1_RS 0
 #endif
 
-// Cells of a grid: border[i] separates rank i from rank i+1; bit i of `up` says whether the border itself
-// belongs to the upper cell (the tie rule). level ascends. Where `sign_magnitude`, ranks are those of
+// Cells of a grid: border[i] is the smallest number of rank i+1 (the tie rule is in it), NaN past the last. level ascends. Where `sign_magnitude`, ranks are those of
 // the magnitudes and the code's high bit is the sign, so that -0 exists.
 struct Grid {
     float border[15];
-    uint32_t up;
     uint32_t ranks;
     float level[16];        // by rank
     uint64_t code_of_rank;  // nibbles
@@ -61,24 +59,25 @@ __device__ __forceinline__ uint32_t e2m1_pair(float first, float second) {
 
 // Stochastic, 8 random bits r in [0, 256): away from zero if floor(256 * fraction) + r >= 256.
 __device__ __forceinline__ uint32_t e2m1_stochastic(float x, uint32_t r) {
-    float y = fabsf(x);
-    uint32_t bits = __float_as_uint(x);
     if (x != x) return 7;
-    uint32_t sign = (bits >> 28) & 8u;
+    float y = fabsf(x);
+    uint32_t sign = __float_as_uint(x) >> 28 & 8u;
     if (y >= 6.0f) return 7u | sign;
     uint32_t binade = max(__float_as_uint(y) & 0x7F800000u, 0x3F800000u);
-    float step = __uint_as_float(binade - (1u << 23));
-    float low = __fmul_rn(truncf(__fdiv_rn(y, step)), step);
-    float fraction = __fdiv_rn(__fsub_rn(y, low), step); // exact: step is a power of two
-    uint32_t steps = (uint32_t)(low / step) + (floorf(fraction * 256.0f) + (float)r >= 256.0f ? 1u : 0u);
-    return (steps + ((binade - 0x3F800000u) >> 22)) | sign;
+    float steps = __fmul_rn(y, __uint_as_float(0x7F800000u - binade)); // exact: 2^(1 - e) steps of 2^(e - 1) each
+    float whole = truncf(steps);
+    float fraction = __fmul_rn(__fsub_rn(steps, whole), 256.0f); // exact
+    uint32_t away = fraction >= (float)(256u - r) ? 1u : 0u;
+    return ((uint32_t)whole + away + ((binade - 0x3F800000u) >> 22)) | sign;
 }
 
 __device__ __forceinline__ uint32_t grid_rank(const Grid &grid, float x) {
     uint32_t rank = 0;
 #pragma unroll
-    for (int i = 0; i < 15; i++)
-        if (i + 1 < (int)grid.ranks && (grid.up >> i & 1u ? x >= grid.border[i] : x > grid.border[i])) rank++;
+    for (int i = 0; i < 7; i++) rank += x >= grid.border[i];
+    if (!grid.sign_magnitude)
+#pragma unroll
+        for (int i = 7; i < 15; i++) rank += x >= grid.border[i];
     return rank;
 }
 

@@ -48,8 +48,12 @@ __device__ __forceinline__ Place place_of(const Shape &s, size_t x, size_t y) {
 }
 
 __device__ __forceinline__ float as_float(float x) { return x; }
-__device__ __forceinline__ float as_float(__nv_bfloat16 x) { return __bfloat162float(x); }
-__device__ __forceinline__ float as_float(__half x) { return __half2float(x); }
+// The hardware's conversions give every NaN a plus sign; here it keeps its own.
+__device__ __forceinline__ float as_float(__nv_bfloat16 x) { return __uint_as_float((uint32_t)__bfloat16_as_ushort(x) << 16); }
+__device__ __forceinline__ float as_float(__half x) {
+    uint32_t magnitude = __float_as_uint(__half2float(x)) & 0x7FFFFFFFu;
+    return __uint_as_float(magnitude | ((uint32_t)__half_as_ushort(x) & 0x8000u) << 16);
+}
 
 template <typename T> __device__ __forceinline__ size_t offset_of(const Shape &s, const Place &p, unsigned i) {
     return s.along_rows ? (p.start + i) * s.cols + p.line : p.line * s.cols + p.start + i;

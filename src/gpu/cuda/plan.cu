@@ -30,6 +30,7 @@ int make_grid(const nib_gpu_quantizer &q, Grid *out, char *error, size_t size) {
         }
     if (count < 2) return refuse(error, size, "a grid needs at least two levels");
     out->ranks = count;
+    for (unsigned r = 0; r < 15; r++) out->border[r] = NAN;
     // Ranks are counted from zero in a sign-magnitude grid, from the lowest level elsewhere.
     for (unsigned r = 0; r < count; r++) {
         out->level[r] = entry[r].level;
@@ -41,11 +42,8 @@ int make_grid(const nib_gpu_quantizer &q, Grid *out, char *error, size_t size) {
         bool low_even = entry[r].code % 2 == 0, high_even = entry[r + 1].code % 2 == 0;
         if (low_even == high_even) low_even = r % 2 == 0;
         float border = (float)middle;
-        bool up = !low_even; // x == middle belongs to the upper cell
-        if ((double)border > middle) up = true;
-        if ((double)border < middle) up = false;
-        out->border[r] = border;
-        out->up |= (up ? 1u : 0u) << r;
+        bool above = (double)border < middle || ((double)border == middle && low_even);
+        out->border[r] = above ? nextafterf(border, INFINITY) : border;
     }
     return NIB_GPU_OK;
 }
