@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define NIB_GPU_PLUGIN_ABI 2
+#define NIB_GPU_PLUGIN_ABI 3
 #define NIB_GPU_PLUGIN_SYMBOL "nib_gpu_plugin"
 
 enum nib_gpu_result {
@@ -45,7 +45,7 @@ enum nib_gpu_scale { NIB_GPU_SCALE_E4M3, NIB_GPU_SCALE_E8M0, NIB_GPU_SCALE_FP32 
 enum nib_gpu_scale_rule {
     NIB_GPU_RULE_NVFP4,          /* TransformerEngine: e4m3(min(b * (S * 1/6), FLT_MAX)), S = 2688 / tensor amax */
     NIB_GPU_RULE_ABSMAX,         /* b / g_max, no tensor scale; E8M0 scales are rounded up */
-    NIB_GPU_RULE_MX_FLOOR,       /* OCP MX: 2^(floor(log2 b) - emax); an infinite b gives the largest scale */
+    NIB_GPU_RULE_MX_FLOOR,       /* OCP MX: 2^(floor(log2 b) - emax) */
     NIB_GPU_RULE_MX_CEIL,        /* 2^(ceil(log2 b) - emax) */
     NIB_GPU_RULE_MX_RCEIL,       /* smallest power of two >= b * RN(1/g_max): cvt.rp */
     NIB_GPU_RULE_MX_EVEN         /* b rounded to two mantissa bits' carry (+0x200000), then floor */
@@ -68,6 +68,8 @@ struct nib_gpu_quantizer {
     enum nib_gpu_scale scale;
     enum nib_gpu_scale_rule rule;
     int amax_nan_propagates;     /* a NaN makes the block amax NaN; otherwise numbers win */
+    int infinite_scale_is_nan;   /* E8M0: an infinite scale is stored as NaN (FF), otherwise as the largest (FE) */
+    unsigned nan_code;           /* of a scaled element that is NaN */
     unsigned block_rows, block_cols; /* 1xN (16, 32) or 16x16, along the axis */
     int along_rows;              /* blocks and rotations run down the columns */
     struct nib_gpu_rotation rotation;

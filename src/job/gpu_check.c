@@ -91,7 +91,8 @@ enum nib_status nib_gpu_check_quantize(const struct nib_gpu_check_request *reque
                 enum nib_dtype dtype = (enum nib_dtype)d;
                 if (request->progress != NULL)
                     request->progress(request->context, subjects.name[s], s * 6 + (size_t)a * 3 + (size_t)d, subjects.count * 6);
-                for (int set = 0; set < NIB_GPU_INPUTS_COUNT && status == NIB_OK; set++)
+                if (request->small && dtype == NIB_F16) continue;
+                for (int set = 0; set < NIB_GPU_INPUTS_COUNT && status == NIB_OK; set += request->small ? 3 : 1)
                     status = run_set(request, report, &how, subjects.name[s], (enum nib_gpu_inputs)set, dtype, rows, cols, error);
                 for (int set = 0; set < 2 && request->full && subjects.rotated[s] && status == NIB_OK; set++)
                     status = run_set(request, report, &how, subjects.name[s], (enum nib_gpu_inputs)set, dtype, 4096, 4096 + 24, error);
@@ -160,7 +161,7 @@ enum nib_status nib_gpu_check_rotated(const struct nib_gpu_check_request *reques
         return status;
     }
     for (size_t i = 0; i < 5 && status == NIB_OK; i++)
-        for (int by = 0; by < 2 && status == NIB_OK; by++)
+        for (int by = 0; by < 2 && status == NIB_OK && !(request->small && i % 2 == 1); by++)
             for (int bf16 = 0; bf16 < 2 && status == NIB_OK; bf16++) {
                 struct nib_gpu_turn turn;
                 enum nib_gpu_rotate_by way = by == 0 ? NIB_GPU_BUTTERFLY : NIB_GPU_TENSOR_CORE;
@@ -172,7 +173,7 @@ enum nib_status nib_gpu_check_rotated(const struct nib_gpu_check_request *reques
                     status = nib_gpu_report_skip(report, &what, "no emulator counterpart yet", "no model of this device's bf16 mma", error);
                 else
                     for (int d = 0; d < 3 && status == NIB_OK; d++)
-                        if (by == 0 || d == NIB_BF16) status = run_turn(request, report, &subjects, &turn, unit, (enum nib_dtype)d, error);
+                        if ((by == 0 && !(request->small && d == NIB_F16)) || d == NIB_BF16) status = run_turn(request, report, &subjects, &turn, unit, (enum nib_dtype)d, error);
                 nib_gpu_turn_close(&turn);
             }
     nib_gpu_subjects_close(&subjects);
@@ -181,7 +182,7 @@ enum nib_status nib_gpu_check_rotated(const struct nib_gpu_check_request *reques
 }
 
 /* One matrix of a file through every quantizer, raw and behind the two rotations of size 16. */
-static enum nib_status run_matrix(const struct nib_gpu_check_request *request, const struct nib_gpu_subjects *subjects,
+static enum nib_status run_matrix(const struct nib_gpu_check_request *request, struct nib_table *report, const struct nib_gpu_subjects *subjects,
                                   const struct nib_gpu_turn turns[3], const struct nib_unit *unit, struct nib_view x,
                                   struct nib_gpu_counts (*counts)[2][3], struct nib_error *error) {
     enum nib_status status = NIB_OK;
@@ -194,6 +195,10 @@ static enum nib_status run_matrix(const struct nib_gpu_check_request *request, c
                 struct nib_gpu_comparison how = {.gpu = request->gpu, .quantizer = subjects->quantizer[s], .turn = &turns[r], .unit = unit,
                                                  .axis = (enum nib_axis)a, .threads = request->threads, .seed = request->seed};
                 status = nib_gpu_compare_quantize(&how, x, &counts[s][a][r], NULL, error);
+                if (status == NIB_OK) continue;
+                struct nib_gpu_case what = {"quantize", subjects->name[s], axis_name(how.axis), nib_gpu_dtype_name(x.dtype), turns[r].name,
+                                            nib_gpu_rounding_of(how.quantizer), "file"};
+                status = nib_gpu_report_failure(report, &what, status, error);
             }
     return status;
 }
@@ -215,7 +220,7 @@ static enum nib_status run_file(const struct nib_gpu_check_request *request, str
         if (request->small) x.rows = x.rows < 32 ? x.rows : 32;
         if (request->progress != NULL) request->progress(request->context, info.name, i, nib_file_count(file));
         type = nib_gpu_dtype_name(x.dtype);
-        status = run_matrix(request, subjects, turns, unit, x, counts, error);
+        status = run_matrix(request, report, subjects, turns, unit, x, counts, error);
         if (request->small && i == 1) break;
     }
     const char *name = strrchr(path, '/');
@@ -256,23 +261,18 @@ enum nib_status nib_gpu_check_rest(const struct nib_gpu_check_request *request, 
     if (status == NIB_OK && !request->small) {
         struct nib_gpu_counts counts = {.calls = 1, .compared = 1ull << 32};
         uint32_t first = 0;
+        struct nib_gpu_case what = {"convert", "e2m1, kernel against cuda_fp4.h", "", "fp32", "", "rne", "all 2^32"};
         status = nib_gpu_status(request->gpu->plugin->check_e2m1(&counts.codes, &first, message, sizeof message), message, error);
         if (counts.codes > 0) nib_gpu_counts_note(&counts, "input %08X: the kernel's code is not that of the vendor header", first);
-        if (status == NIB_OK)
-            status = nib_gpu_report_add(report, &(struct nib_gpu_case){"convert", "e2m1, kernel against cuda_fp4.h", "", "fp32", "", "rne", "all 2^32"},
-                                        &counts, error);
+        status = status == NIB_OK ? nib_gpu_report_add(report, &what, &counts, error) : nib_gpu_report_failure(report, &what, status, error);
     }
     for (int tile = 0; tile < 2 && status == NIB_OK; tile++) {
         struct nib_gpu_counts counts = {0};
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes && status == NIB_OK; i++)
             status = nib_gpu_compare_swizzle(request->gpu, shapes[i][0], shapes[i][1], tile == 0 ? 128 : 8, request->seed + i, &counts, error);
-        if (status == NIB_OK)
-            status = nib_gpu_report_add(report, &(struct nib_gpu_case){"swizzle", tile == 0 ? "128x4" : "8x4", "", "", "", "", "random bytes"}, &counts, error);
+        struct nib_gpu_case what = {"swizzle", tile == 0 ? "128x4" : "8x4", "", "", "", "", "random bytes"};
+        status = status == NIB_OK ? nib_gpu_report_add(report, &what, &counts, error) : nib_gpu_report_failure(report, &what, status, error);
     }
-    static const char *const rules[] = {"MX scale rule ceil", "MX scale rule even"};
-    for (size_t i = 0; i < 2 && status == NIB_OK; i++)
-        status = nib_gpu_report_skip(report, &(struct nib_gpu_case){"quantize", rules[i], "", "", "", "rne", ""}, "no emulator counterpart yet",
-                                     "no axis of the emulator names this rule", error);
     if (status == NIB_OK && !device.native_fp4_convert)
         status = nib_gpu_report_skip(report, &(struct nib_gpu_case){"convert", "cvt.rn.satfinite.e2m1x2", "", "fp32", "", "rne", ""}, "not run on this device",
                                      "needs sm_100a or sm_120a; the kernels used arithmetic of their own", error);
@@ -291,7 +291,7 @@ enum nib_status nib_gpu_check_run(const struct nib_gpu_check_request *request, s
     if (status == NIB_OK) status = nib_gpu_check_files(request, report, error);
     if (status == NIB_OK) status = nib_gpu_check_rest(request, report, error);
     if (status == NIB_OK) status = nib_gpu_check_products(request, report, error);
-    if (status == NIB_OK) status = nib_gpu_check_cublaslt(request, report, error);
+    if (status == NIB_OK && !request->small) status = nib_gpu_check_cublaslt(request, report, error); /* not our kernels */
     if (status == NIB_OK)
         *out = report;
     else

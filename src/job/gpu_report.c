@@ -76,7 +76,7 @@ enum nib_status nib_gpu_report_skip(struct nib_table *report, const struct nib_g
 
 enum nib_status nib_gpu_report_failure(struct nib_table *report, const struct nib_gpu_case *what, enum nib_status status,
                                        struct nib_error *error) {
-    if (status != NIB_EIO && status != NIB_EUNAVAILABLE) return status;
+    if (status != NIB_EIO && status != NIB_EUNAVAILABLE && status != NIB_EINVAL) return status;
     struct nib_error reason = {0};
     if (error != NULL) reason = *error;
     status = nib_gpu_report_skip(report, what, failed, reason.text, error);

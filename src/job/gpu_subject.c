@@ -26,10 +26,13 @@ static enum nib_status describe_rule(const struct nib_quantizer *q, struct nib_g
         if (a->tensor_scale != NIB_TENSOR_SCALE_T_OVER_G) return unlike(q, "tensor_scale", error);
         if (a->tensor_scale_guard != NIB_TENSOR_GUARD_MAX_EMPTY) return unlike(q, "tensor_scale_guard", error);
         if (a->block_scale != NIB_BLOCK_SCALE_B_X_SRQ) return unlike(q, "block_scale", error);
-        if (a->element_scale != NIB_ELEMENT_X_RSRS) return unlike(q, "element_scale", error);
+        if (a->element_scale != NIB_ELEMENT_X_RSRS_FMIN) return unlike(q, "element_scale", error);
         if (a->zero_scale != NIB_ZERO_SCALE_FORMULA) return unlike(q, "zero_scale", error);
         if (a->dequantize != NIB_DEQUANTIZE_SGT) return unlike(q, "dequantize", error);
         if (a->amax_nan != NIB_AMAX_NAN_SKIP || a->tensor_amax_min != 0) return unlike(q, "amax_nan or tensor_amax_min", error);
+        if (a->tensor_scope != NIB_TENSOR_SCOPE_TENSOR || a->tensor_amax_nan != NIB_TENSOR_AMAX_NAN_SAME ||
+            a->tensor_zero != NIB_TENSOR_ZERO_FORMULA)
+            return unlike(q, "tensor_scope, tensor_amax_nan or tensor_zero", error);
         if (a->scale_max != FLT_MAX || a->scale_bound_nan != NIB_SCALE_BOUND_NAN_NUMBER) return unlike(q, "scale_max", error);
         if (a->scale_rounding != NIB_SCALE_ROUND_NEAREST) return unlike(q, "scale_rounding", error);
         out->scale = NIB_GPU_SCALE_E4M3;
@@ -41,8 +44,17 @@ static enum nib_status describe_rule(const struct nib_quantizer *q, struct nib_g
     if (a->dequantize != NIB_DEQUANTIZE_QS) return unlike(q, "dequantize", error);
     if (q->block->scale->kind == NIB_SCALE_E8M0) {
         out->scale = NIB_GPU_SCALE_E8M0;
-        if (a->block_scale == NIB_BLOCK_SCALE_FLOOR)
+        if (a->e8m0_nan != NIB_E8M0_NAN_FF || (a->e8m0_inf != NIB_E8M0_INF_CLAMP && a->e8m0_inf != NIB_E8M0_INF_FF_NAN) ||
+            a->e8m0_low != NIB_E8M0_LOW_CLAMP || a->e8m0_zero != NIB_E8M0_ZERO_BOTTOM || a->e8m0_bottom != NIB_E8M0_BOTTOM_127 ||
+            a->exponent_max != 127)
+            return unlike(q, "e8m0_nan, e8m0_inf, e8m0_low, e8m0_zero, e8m0_bottom or exponent_max", error);
+        out->infinite_scale_is_nan = a->e8m0_inf == NIB_E8M0_INF_FF_NAN;
+        if (a->block_scale == NIB_BLOCK_SCALE_EXPONENT && a->scale_rounding == NIB_SCALE_ROUND_DOWN)
             out->rule = NIB_GPU_RULE_MX_FLOOR;
+        else if (a->block_scale == NIB_BLOCK_SCALE_EXPONENT && a->scale_rounding == NIB_SCALE_ROUND_UP_BITS)
+            out->rule = NIB_GPU_RULE_MX_CEIL;
+        else if (a->block_scale == NIB_BLOCK_SCALE_EXPONENT && a->scale_rounding == NIB_SCALE_ROUND_EVEN)
+            out->rule = NIB_GPU_RULE_MX_EVEN;
         else if (a->block_scale == NIB_BLOCK_SCALE_B_X_RQ && a->scale_rounding == NIB_SCALE_ROUND_UP)
             out->rule = NIB_GPU_RULE_MX_RCEIL;
         else if (a->block_scale == NIB_BLOCK_SCALE_B_OVER_Q && a->scale_rounding == NIB_SCALE_ROUND_UP)
@@ -54,7 +66,7 @@ static enum nib_status describe_rule(const struct nib_quantizer *q, struct nib_g
     if (q->block->scale->kind != NIB_SCALE_FP32 && strcmp(q->block->scale->name, "e4m3") != 0) return unlike(q, "scale", error);
     if (a->block_scale != NIB_BLOCK_SCALE_B_OVER_Q) return unlike(q, "block_scale", error);
     if (!isinf(a->scale_max)) return unlike(q, "scale_max", error);
-    if (a->zero_scale != NIB_ZERO_SCALE_ZERO) return unlike(q, "zero_scale", error);
+    if (a->zero_scale != NIB_ZERO_SCALE_X0) return unlike(q, "zero_scale", error);
     if (a->scale_rounding != NIB_SCALE_ROUND_NEAREST) return unlike(q, "scale_rounding", error);
     out->scale = q->block->scale->kind == NIB_SCALE_FP32 ? NIB_GPU_SCALE_FP32 : NIB_GPU_SCALE_E4M3;
     out->rule = NIB_GPU_RULE_ABSMAX;
@@ -74,13 +86,21 @@ enum nib_status nib_gpu_describe_quantizer(const struct nib_quantizer *q, enum n
     if (a->rounding != NIB_ROUNDING_RNE && a->rounding != NIB_ROUNDING_SR) return unlike(q, "rounding", error);
     if (a->rounding == NIB_ROUNDING_SR && a->sr_bits != NIB_SR_BITS_8) return unlike(q, "sr_bits", error);
     if (a->signed_zero != NIB_SIGNED_ZERO_KEEP) return unlike(q, "signed_zero", error);
-    if (a->element_nan != NIB_ELEMENT_NAN_MAX) return unlike(q, "element_nan", error);
+    if (a->element_nan != NIB_ELEMENT_NAN_MAX && a->element_nan != NIB_ELEMENT_NAN_PAYLOAD) return unlike(q, "element_nan", error);
+    if (a->element_inf != NIB_ELEMENT_INF_SATURATE) return unlike(q, "element_inf", error);
+    if (a->input_precision != NIB_INPUT_EXACT || a->amax_inf != NIB_AMAX_INF_KEEP) return unlike(q, "input_precision or amax_inf", error);
+    if (a->scale_precision != NIB_SCALE_PRECISION_FP32) return unlike(q, "scale_precision", error);
+    if (a->value_nan != NIB_VALUE_NAN_CODE || a->value_zero != NIB_VALUE_ZERO_KEEP) return unlike(q, "value_nan or value_zero", error);
+    if (a->select != NIB_SELECT_NONE) return unlike(q, "select", error);
+    if (!e8m0 && (a->scale_if_zero != 0 || a->code_if_zero != 0 || a->scale_ste != NIB_SCALE_STE_OFF))
+        return unlike(q, "scale_if_zero, code_if_zero or scale_ste", error);
     if (a->element_precision != NIB_ELEMENT_FP32) return unlike(q, "element_precision", error);
     if (!e8m0 && (a->scale_overflow != NIB_SCALE_OVERFLOW_SATURATE || a->scale_min != 0)) return unlike(q, "scale_overflow or scale_min", error);
     memcpy(g.level, e->level, sizeof g.level);
     g.is_e2m1 = memcmp(e->level, e2m1, sizeof e2m1) == 0;
     g.max_magnitude = e->max_magnitude;
     g.emax = e->emax;
+    g.nan_code = a->element_nan == NIB_ELEMENT_NAN_MAX ? q->code_of_max : 4; /* torchao: a NaN of all ones, rounded as an integer */
     g.stochastic = a->rounding == NIB_ROUNDING_SR;
     g.amax_nan_propagates = a->amax_nan == NIB_AMAX_NAN_PROPAGATE;
     g.block_rows = q->block->block_rows;
@@ -90,15 +110,26 @@ enum nib_status nib_gpu_describe_quantizer(const struct nib_quantizer *q, enum n
     return NIB_OK;
 }
 
-/* The copy owns its block format, so that the shape of that one may change. */
 enum nib_status nib_gpu_square_blocks(const struct nib_quantizer *base, const struct nib_quantizer **out, struct nib_error *error) {
+    static const char line[] = "shape: 1x16\n";
+    const char *text = base->block->text, *at = strstr(text, line);
     const struct nib_quantizer *copy;
-    enum nib_status status = nib_quantizer_with(base, NULL, 0, &copy, error);
+    const struct nib_block *block;
+    struct nib_quantizer *own;
+    char square[1024];
+    if (at == NULL || strlen(text) + 2 > sizeof square)
+        return nib_fail(error, NIB_EINVAL, "%s: expected a block format with the line \"shape: 1x16\"", base->name);
+    snprintf(square, sizeof square, "%.*sshape: 16x16\n%s", (int)(at - text), text, at + sizeof line - 1);
+    enum nib_status status = nib_block_parse(square, strlen(square), base->block->name, &block, error);
     if (status != NIB_OK) return status;
-    struct nib_block *block;
-    memcpy(&block, &copy->block, sizeof block);
-    block->block_rows = 16;
-    block->block_cols = 16;
+    status = nib_quantizer_with(base, NULL, 0, &copy, error);
+    if (status != NIB_OK) {
+        nib_block_close(block);
+        return status;
+    }
+    memcpy(&own, &copy, sizeof own); /* ours: nobody else holds the copy */
+    nib_block_close(own->block);
+    own->block = block;
     *out = copy;
     return NIB_OK;
 }
@@ -201,6 +232,8 @@ enum nib_status nib_gpu_subjects_open(struct nib_gpu_subjects *out, struct nib_e
     if (status == NIB_OK) status = add_builtin(&s, "ocp-mxfp4", true, false, error);
     if (status == NIB_OK) status = add_builtin(&s, "e1m2-fp32", true, true, error);
     if (status == NIB_OK) status = add_builtin(&s, "e2m1-fp32", true, true, error);
+    static const char *const torchao[] = {"torchao-mxfp4-floor", "torchao-mxfp4-ceil", "torchao-mxfp4-even", "torchao-mxfp4-rceil"};
+    for (size_t i = 0; i < 4 && status == NIB_OK; i++) status = add_builtin(&s, torchao[i], false, false, error);
     for (size_t i = 0; i < sizeof changed / sizeof *changed && status == NIB_OK; i++)
         status = add_settings(&s, changed[i].base, changed[i].settings, changed[i].count, changed[i].name, changed[i].rotated,
                               changed[i].square, error);

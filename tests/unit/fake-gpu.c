@@ -67,6 +67,9 @@ static enum nib_status make_quantizer(const struct nib_gpu_quantizer *g, const s
     size_t count = 0;
     const struct nib_quantizer *base, *named;
     enum nib_status status;
+    static const char *const torchao[] = {[NIB_GPU_RULE_MX_FLOOR] = "torchao-mxfp4-floor", [NIB_GPU_RULE_MX_CEIL] = "torchao-mxfp4-ceil",
+                                          [NIB_GPU_RULE_MX_RCEIL] = "torchao-mxfp4-rceil", [NIB_GPU_RULE_MX_EVEN] = "torchao-mxfp4-even"};
+    if (g->rule != NIB_GPU_RULE_ABSMAX && g->infinite_scale_is_nan) return nib_quantizer_open(torchao[g->rule], out, e);
     if (g->rule == NIB_GPU_RULE_NVFP4 || g->rule == NIB_GPU_RULE_MX_FLOOR || g->rule == NIB_GPU_RULE_MX_RCEIL) {
         status = nib_quantizer_open(g->rule == NIB_GPU_RULE_NVFP4 ? "te-nvfp4" : "ocp-mxfp4", &base, e);
     } else if (g->rule == NIB_GPU_RULE_ABSMAX && g->scale == NIB_GPU_SCALE_FP32 && g->block_cols == 16 && g->max_magnitude == 6) {
@@ -143,6 +146,20 @@ static struct nib_view view_of(enum nib_gpu_dtype dtype, const void *x, size_t r
     return (struct nib_view){x, dtypes[dtype], rows, cols, cols};
 }
 
+/* What the CUDA plug-in refuses. */
+static const char *refusal(const struct nib_gpu_quantizer *g, enum nib_gpu_dtype dtype, size_t rows, size_t cols) {
+    bool tiles = g->block_rows == 16 && g->block_cols == 16;
+    bool lines = g->block_rows == 1 && (g->block_cols == 16 || g->block_cols == 32 || g->block_cols == 64 || g->block_cols == 128);
+    unsigned turn = g->rotation.size;
+    if (!tiles && !lines) return "blocks are 1x16, 1x32, 1x64, 1x128 or 16x16 on the device";
+    if (turn <= 1) return NULL;
+    if (turn < 16 || turn > 256 || (turn & (turn - 1)) != 0) return "rotations on the device have size 16, 32, 64, 128 or 256";
+    if (tiles) return "16x16 blocks take no rotation on the device";
+    if (g->rotation.by == NIB_GPU_TENSOR_CORE && dtype != NIB_GPU_BF16) return "rotations on the tensor cores take bf16 input";
+    if ((g->along_rows ? rows : cols) % turn != 0) return "the extent along the axis is not a multiple of the rotation size";
+    return NULL;
+}
+
 static int fake_quantize(const struct nib_gpu_quantizer *g, enum nib_gpu_dtype dtype, const void *x, size_t rows, size_t cols,
                          int has_tensor_amax, float tensor_amax, struct nib_gpu_quantized *out, char *error, size_t size) {
     const enum nib_axis axis = g->along_rows ? NIB_ALONG_ROWS : NIB_ALONG_COLS;
@@ -154,6 +171,10 @@ static int fake_quantize(const struct nib_gpu_quantizer *g, enum nib_gpu_dtype d
     if (fault("trap")) {
         snprintf(error, size, "quantization: an illegal memory access was encountered");
         return NIB_GPU_FAULT;
+    }
+    if (refusal(g, dtype, rows, cols) != NULL) {
+        snprintf(error, size, "%s", refusal(g, dtype, rows, cols));
+        return NIB_GPU_BAD_ARGUMENT;
     }
     enum nib_status status = quantizer_of(g, &quantizer, &e);
     if (status != NIB_OK) return failed(status, &e, error, size);

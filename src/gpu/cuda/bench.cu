@@ -75,6 +75,7 @@ nib_gpu_quantizer quantizer_of(const Kind &kind) {
     q.is_e2m1 = kind.e2m1;
     q.max_magnitude = kind.level[7];
     q.emax = kind.e2m1 ? 2 : 1;
+    q.nan_code = 7;
     q.scale = kind.scale;
     q.rule = kind.rule;
     q.block_rows = kind.rows;

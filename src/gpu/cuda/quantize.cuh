@@ -88,17 +88,22 @@ __device__ __forceinline__ void encode16(const QuantizeLaunch &l, const Place &p
             float y = scaled(l.q, scale, v[i]);
             uint32_t r = random.at(l.shape.along_rows ? (p.start + i) * l.shape.cols + p.line : p.line * l.shape.cols + p.start + i);
             codes[i] = ELEMENT == ELEMENT_E2M1 ? e2m1_stochastic(y, r) : grid_stochastic(l.grid, y, r);
+            if (y != y) codes[i] = l.q.nan_code;
         }
     } else if constexpr (ELEMENT == ELEMENT_E2M1) {
 #pragma unroll
         for (int i = 0; i < 16; i += 2) {
-            uint32_t pair = e2m1_pair(scaled(l.q, scale, v[i]), scaled(l.q, scale, v[i + 1]));
-            codes[i] = pair & 15u;
-            codes[i + 1] = pair >> 4;
+            float first = scaled(l.q, scale, v[i]), second = scaled(l.q, scale, v[i + 1]);
+            uint32_t pair = e2m1_pair(first, second);
+            codes[i] = first != first ? l.q.nan_code : pair & 15u;
+            codes[i + 1] = second != second ? l.q.nan_code : pair >> 4;
         }
     } else {
 #pragma unroll
-        for (int i = 0; i < 16; i++) codes[i] = grid_nearest(l.grid, scaled(l.q, scale, v[i]));
+        for (int i = 0; i < 16; i++) {
+            float y = scaled(l.q, scale, v[i]);
+            codes[i] = y != y ? l.q.nan_code : grid_nearest(l.grid, y);
+        }
     }
 }
 

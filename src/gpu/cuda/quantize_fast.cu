@@ -1,5 +1,5 @@
 // The usual case at the speed of memory: E2M1 from bf16, blocks of 16 or 32 columns, whole blocks, packed codes and
-// scales only, alone or behind a butterfly of 16 that is rounded to bf16. One thread, 16 elements in eight words. Blocks with
+// scales only, alone or behind a rotation of 16 that is rounded to bf16, by butterfly or on the tensor cores. One thread, 16 elements in eight words. Blocks with
 // NaN, infinities or elements beyond the grid go the general way.
 #include "launch.cuh"
 
@@ -9,6 +9,7 @@ struct FastLaunch {
     uint8_t *packed, *scales;
     size_t blocks;           // of 16 elements
     uint32_t flip[8];        // sign bits of the rotation, over the words
+    uint32_t negative;       // the same, a bit an element
 };
 
 __device__ __forceinline__ float low_half(uint32_t word) { return __uint_as_float(word << 16); }
@@ -38,6 +39,44 @@ __device__ __forceinline__ void rotate16(uint32_t (&w)[8], const uint32_t *flip)
         w[i] = reinterpret_cast<uint32_t &>(pair);
     }
 }
+
+// The same on the tensor cores: the 32 blocks of a warp are two 16x16 operands, times the Hadamard matrix with +-1/4. A lane's
+// own block lies in row `lane` of the warp's tile, its halves exchanged in every other four rows against bank conflicts.
+__device__ __forceinline__ void rotate16_mma(uint4 *tile, uint32_t (&w)[8], uint32_t negative) {
+    unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, swap = lane / 4 % 2;
+    tile[lane * 2 + swap] = make_uint4(w[0], w[1], w[2], w[3]);
+    tile[lane * 2 + (swap ^ 1)] = make_uint4(w[4], w[5], w[6], w[7]);
+    // Row k, column n: the sign is that of element k times (-1)^popc(k & n). This lane: k = 2t, 2t + 1 and 8 more, n = g and 8 more.
+    uint32_t parity = __popc(2 * t & g) & 1u, odd = parity ^ (g & 1u);
+    uint32_t b0 = 0x3E803E80u ^ (((negative >> (2 * t) ^ parity) & 1u) << 15 | ((negative >> (2 * t + 1) ^ odd) & 1u) << 31);
+    uint32_t b1 = 0x3E803E80u ^ (((negative >> (2 * t + 8) ^ parity) & 1u) << 15 | ((negative >> (2 * t + 9) ^ odd) & 1u) << 31);
+    __syncwarp();
+#pragma unroll
+    for (unsigned half = 0; half < 2; half++) {
+        unsigned row = half * 16 + lane % 16;
+        uint32_t at = (uint32_t)__cvta_generic_to_shared(tile + row * 2 + (lane / 16 ^ row / 4 % 2)), a[4], out[4];
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(at) : "memory");
+#pragma unroll
+        for (unsigned j = 0; j < 2; j++) {
+            float d[4];
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+                         : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(j == 0 ? b1 : b1 ^ 0x80008000u), "f"(0.0f));
+            __nv_bfloat162 low = __floats2bfloat162_rn(d[0], d[1]), high = __floats2bfloat162_rn(d[2], d[3]);
+            out[2 * j] = reinterpret_cast<uint32_t &>(low);
+            out[2 * j + 1] = reinterpret_cast<uint32_t &>(high);
+        }
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};"
+                     : : "r"(at), "r"(out[0]), "r"(out[1]), "r"(out[2]), "r"(out[3]) : "memory");
+    }
+    __syncwarp();
+    uint4 first = tile[lane * 2 + swap], second = tile[lane * 2 + (swap ^ 1)];
+    w[0] = first.x, w[1] = first.y, w[2] = first.z, w[3] = first.w;
+    w[4] = second.x, w[5] = second.y, w[6] = second.z, w[7] = second.w;
+}
+
+enum Turn { TURN_NONE, TURN_BUTTERFLY, TURN_MMA };
 
 // Largest magnitude of 16 elements as bf16 bits; more than 0x7F80 where a NaN is among them.
 __device__ __forceinline__ uint32_t largest(const uint32_t (&w)[8]) {
@@ -89,17 +128,22 @@ __device__ __noinline__ uint2 codes16_slowly(const nib_gpu_quantizer &q, BlockSc
     return make_uint2(out[0], out[1]);
 }
 
-template <bool MX, bool ROTATED> __global__ void __launch_bounds__(256) quantize_fast_kernel(const __grid_constant__ FastLaunch l, const uint4 *__restrict__ x) {
+template <bool MX, Turn TURN>
+__global__ void __launch_bounds__(256) quantize_fast_kernel(const __grid_constant__ FastLaunch l, const uint4 *__restrict__ x) {
     size_t block = (size_t)blockIdx.x * 256 + threadIdx.x;
     bool mine = block < l.blocks; // a multiple of 2 where lanes share a block
-    if (!MX && !mine) return;
+    if (!MX && TURN != TURN_MMA && !mine) return; // the others work together
     uint4 first = make_uint4(0, 0, 0, 0), second = first;
     if (mine) {
         first = __ldg(x + 2 * block);
         second = __ldg(x + 2 * block + 1);
     }
     uint32_t w[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
-    if (ROTATED) rotate16(w, l.flip);
+    if (TURN == TURN_BUTTERFLY) rotate16(w, l.flip);
+    if constexpr (TURN == TURN_MMA) {
+        __shared__ uint4 tiles[8][64];
+        rotate16_mma(tiles[threadIdx.x / 32], w, l.negative);
+    }
     uint32_t bits = largest(w);
     bool nan = bits > 0x7F80u;
     BlockScale scale;
@@ -144,18 +188,22 @@ bool quantize_fast(const QuantizeLaunch &launch, enum nib_gpu_dtype dtype, const
     const nib_gpu_quantizer &q = launch.q;
     bool mx = q.rule == NIB_GPU_RULE_MX_FLOOR && q.block_cols == 32 && q.emax == 2;
     bool nv = q.rule == NIB_GPU_RULE_NVFP4 && q.block_cols == 16;
-    bool turned = q.rotation.size == 16 && q.rotation.by == NIB_GPU_BUTTERFLY && q.rotation.round_to_bf16;
-    if (!(mx || nv) || !q.is_e2m1 || q.block_rows != 1 || q.along_rows || q.stochastic || q.amax_nan_propagates) return false;
+    bool turned = q.rotation.size == 16 && q.rotation.round_to_bf16, on_cores = turned && q.rotation.by == NIB_GPU_TENSOR_CORE;
+    if (!(mx || nv) || !q.is_e2m1 || q.block_rows != 1 || q.along_rows || q.stochastic || q.amax_nan_propagates ||
+        q.nan_code != 7 || q.infinite_scale_is_nan)
+        return false;
     if (dtype != NIB_GPU_BF16 || launch.values != nullptr || launch.packed == nullptr || launch.scales == nullptr) return false;
     if ((q.rotation.size > 1 && !turned) || launch.shape.cols % q.block_cols != 0) return false;
-    FastLaunch l = {q, launch.tensor, launch.packed, launch.scales, launch.shape.rows * launch.shape.cols / 16, {0}};
+    FastLaunch l = {q, launch.tensor, launch.packed, launch.scales, launch.shape.rows * launch.shape.cols / 16, {0}, 0};
     for (unsigned i = 0; turned && i < 16; i++)
-        if (q.rotation.sign[i] < 0) l.flip[i / 2] |= i % 2 == 0 ? 0x8000u : 0x80000000u;
+        if (q.rotation.sign[i] < 0) {
+            l.flip[i / 2] |= i % 2 == 0 ? 0x8000u : 0x80000000u;
+            l.negative |= 1u << i;
+        }
     unsigned grid = (unsigned)((l.blocks + 255) / 256);
     const uint4 *words = static_cast<const uint4 *>(x);
-    if (mx)
-        turned ? quantize_fast_kernel<true, true><<<grid, 256>>>(l, words) : quantize_fast_kernel<true, false><<<grid, 256>>>(l, words);
-    else
-        turned ? quantize_fast_kernel<false, true><<<grid, 256>>>(l, words) : quantize_fast_kernel<false, false><<<grid, 256>>>(l, words);
+    auto kernel = mx ? (on_cores ? quantize_fast_kernel<true, TURN_MMA> : turned ? quantize_fast_kernel<true, TURN_BUTTERFLY> : quantize_fast_kernel<true, TURN_NONE>)
+                     : (on_cores ? quantize_fast_kernel<false, TURN_MMA> : turned ? quantize_fast_kernel<false, TURN_BUTTERFLY> : quantize_fast_kernel<false, TURN_NONE>);
+    kernel<<<grid, 256>>>(l, words);
     return true;
 }

@@ -36,6 +36,7 @@ __global__ void __launch_bounds__(256) quantize_tiles(const __grid_constant__ Qu
         } else {
             codes[i] = ELEMENT == ELEMENT_E2M1 ? e2m1_pair(y, 0.0f) & 15u : grid_nearest(l.grid, y);
         }
+        if (y != y) codes[i] = l.q.nan_code;
         shared_codes[warp][lane / 2][lane % 2 * 8 + i] = (uint8_t)codes[i];
         if (l.values != nullptr && row < s.rows && first + i < s.cols)
             l.values[row * s.cols + first + i] =

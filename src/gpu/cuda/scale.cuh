@@ -54,6 +54,12 @@ __device__ __forceinline__ float e8m0_value(uint32_t byte) {
     return __uint_as_float((uint32_t)h.x << 16);
 }
 
+// Smallest power of two that is at least as large.
+__device__ __forceinline__ uint32_t rounded_up(const nib_gpu_quantizer &q, float scale) {
+    if (q.infinite_scale_is_nan && __float_as_uint(scale) == 0x7F800000u) return 255u;
+    return __nv_cvt_float_to_e8m0(scale, __NV_SATFINITE, cudaRoundPosInf);
+}
+
 __device__ __forceinline__ BlockScale block_scale(const nib_gpu_quantizer &q, const TensorScale &tensor, float amax) {
     BlockScale out;
     switch (q.rule) {
@@ -70,7 +76,7 @@ __device__ __forceinline__ BlockScale block_scale(const nib_gpu_quantizer &q, co
             out.stored = scale != scale ? 0x7FC00000u : min(__float_as_uint(scale), 0x7F7FFFFFu); // saturates
             out.factor = __uint_as_float(out.stored);
         } else if (q.scale == NIB_GPU_SCALE_E8M0) {
-            out.stored = __nv_cvt_float_to_e8m0(scale, __NV_SATFINITE, cudaRoundPosInf);
+            out.stored = rounded_up(q, scale);
             out.factor = e8m0_value(out.stored);
         } else {
             out.stored = __nv_cvt_float_to_fp8(scale, __NV_SATFINITE, __NV_E4M3);
@@ -82,24 +88,22 @@ __device__ __forceinline__ BlockScale block_scale(const nib_gpu_quantizer &q, co
     }
     // MX: a power of two.
     uint32_t bits = __float_as_uint(amax);
-    if (bits >= 0x7F800000u) { // infinity saturates, as in cvt.satfinite; NaN stays
-        out.stored = bits == 0x7F800000u ? 254u : 255u;
-        out.factor = e8m0_inverse(out.stored);
-        return out;
-    }
-    int exponent;
+    uint32_t field; // of binary32
     switch (q.rule) {
-    case NIB_GPU_RULE_MX_CEIL:
-        exponent = amax == 0.0f ? -127 : ilogbf(amax) + ((__float_as_uint(scalbnf(amax, -ilogbf(amax))) & 0x7FFFFFu) != 0u) - q.emax;
-        break;
-    case NIB_GPU_RULE_MX_RCEIL: {
-        float inverse = __fdiv_rn(1.0f, q.max_magnitude);
-        out.stored = __nv_cvt_float_to_e8m0(__fmul_rn(amax, inverse), __NV_SATFINITE, cudaRoundPosInf);
+    case NIB_GPU_RULE_MX_RCEIL:
+        out.stored = rounded_up(q, __fmul_rn(amax, __fdiv_rn(1.0f, q.max_magnitude)));
         out.factor = e8m0_inverse(out.stored);
         return out;
+    case NIB_GPU_RULE_MX_CEIL: field = bits >= 0x7F800000u ? 255u : min((bits + 0x7FFFFFu) >> 23, 255u); break;
+    case NIB_GPU_RULE_MX_EVEN: field = bits >= 0x7F800000u ? 255u : (bits + 0x200000u) >> 23; break;
+    default: field = bits >> 23; break;
     }
-    case NIB_GPU_RULE_MX_EVEN: exponent = (int)((bits + 0x200000u) >> 23) - 127 - q.emax; break;
-    default: exponent = (int)(bits >> 23) - 127 - q.emax; break;
+    bool infinite = bits == 0x7F800000u || (q.rule == NIB_GPU_RULE_MX_EVEN && field == 255u);
+    int exponent = (int)field - 127 - q.emax;
+    if (bits > 0x7F800000u || infinite) {
+        out.stored = infinite && !q.infinite_scale_is_nan ? 254u : 255u;
+        out.factor = e8m0_inverse(out.stored);
+        return out;
     }
     exponent = max(-127, min(127, exponent));
     out.stored = (uint32_t)(exponent + 127);
@@ -109,7 +113,7 @@ __device__ __forceinline__ BlockScale block_scale(const nib_gpu_quantizer &q, co
 
 // x -> the value that is rounded to a code.
 __device__ __forceinline__ float scaled(const nib_gpu_quantizer &q, const BlockScale &scale, float x) {
-    if (q.rule == NIB_GPU_RULE_ABSMAX) return scale.factor == 0.0f ? copysignf(0.0f, x) : __fdiv_rn(x, scale.factor);
+    if (q.rule == NIB_GPU_RULE_ABSMAX) return scale.factor == 0.0f ? __fmul_rn(x, 0.0f) : __fdiv_rn(x, scale.factor);
     return __fmul_rn(x, scale.factor);
 }
 
