@@ -66,6 +66,22 @@ NIB_API NIB_CHECK enum nib_status nib_expect_fixed(const struct nib_density *den
 NIB_API NIB_CHECK enum nib_status nib_expect_shape(const struct nib_density *density, unsigned block_size, double *crest,
                                                    double *kurtosis, struct nib_error *error);
 
+/* What a grid is judged by: smaller is better. */
+enum nib_objective { NIB_OBJECTIVE_MSE, NIB_OBJECTIVE_ALPHA, NIB_OBJECTIVE_WEIGHTED };
+/* The NMSE; |1 - alpha|; (1 - weight) NMSE + weight |1 - alpha|. */
+NIB_API double nib_objective_value(enum nib_objective objective, double weight, const struct nib_bias *bias);
+/* The best grid near `start` for blocks scaled to their maximum: its largest magnitude stays and so does a zero; other
+ * levels move. MSE: Lloyd's iteration, each level to the centroid of its cell weighted by s^2. Otherwise a simplex
+ * search from there. NIB_ECONVERGE when it does not settle. */
+NIB_API NIB_CHECK enum nib_status nib_expect_best(const struct nib_expect_plan *plan, const struct nib_element *start,
+                                                  enum nib_objective objective, double weight,
+                                                  const struct nib_element **out, struct nib_error *error);
+/* The exponent of the generalised Gaussian for whose blocks two grids give the same SQNR, between 0.5 and 12, by
+ * root-finding; and the mean crest factor of its blocks. NIB_ECONVERGE where one grid is better throughout. */
+NIB_API NIB_CHECK enum nib_status nib_expect_crossing(const struct nib_element *first, const struct nib_element *second,
+                                                      unsigned block_size, double *exponent, double *crest,
+                                                      struct nib_error *error);
+
 /* The equations of UFP4 (arXiv 2606.20381) and of "INT v.s. FP" (arXiv 2510.25602), as printed. */
 
 /* (2): mean error of an interior magnitude under a locally uniform density: (2 q_i - q_(i-1) - q_(i+1)) / 4.

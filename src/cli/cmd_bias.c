@@ -9,6 +9,9 @@
 #include "cli/signals.h"
 #include "io/json_out.h"
 #include "job/bias_file.h"
+#ifdef NIB_WITH_EXPECT
+#include "job/expected.h"
+#endif
 #include "job/cite.h"
 #include "plot/figure.h"
 #include "quantize/isa.h"
@@ -30,7 +33,7 @@ static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, rotations, "rotate", 'r', "ROTATION",
                  "rotations along the reduction axis; results without one are always shown beside"),
     NIB_OPT_LIST(struct arguments, distributions, "dist", 'd', "DIST",
-                 "random tensors instead of files: gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4)"),
+                 "random tensors instead of files: gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), ggBETA (gg0.5)"),
     NIB_OPT_INTEGER(struct arguments, count, "count", 'n', "N", 1024, INT64_C(1) << 32, "elements of a random tensor"),
     NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes, "reduction axis of every tensor"),
     NIB_OPT_CHOICE(struct arguments, gemm, "gemm", 0, "GEMM", nib_gemm_names,
@@ -126,9 +129,12 @@ static enum nib_status remember(const struct nib_call *call, const struct format
 
 /* `file` is opened before the work, so that an unwritable folder costs no time; it is freed here. */
 static enum nib_status store(const struct nib_call *call, const struct formats *formats,
-                             const struct nib_bias_result *result, struct nib_result *file, struct nib_error *error) {
+                             const struct nib_bias_result *result, const struct nib_table *expected, struct nib_result *file,
+                             struct nib_error *error) {
     struct nib_provenance *provenance = NULL;
     enum nib_status status = nib_bias_store(result, file, error);
+    if (status == NIB_OK && expected != NULL && nib_table_rows(expected) > 0)
+        status = nib_result_table(file, "expected", expected, error);
     if (status == NIB_OK) status = remember(call, formats, result, &provenance, error);
     if (status == NIB_OK)
         status = nib_result_commit(file, provenance, error);
@@ -156,14 +162,21 @@ static void advance(void *context, size_t done, size_t total, const char *tensor
 /* Every table that the call may want. */
 struct tables {
     struct nib_table *summary, *by_tensor, *totals, *differences, *levels;
+    struct nib_table *expected; /* NULL in a build without GSL */
 };
 
-static enum nib_status tables_make(const struct nib_bias_result *result, struct tables *out, struct nib_error *error) {
+static enum nib_status tables_make(const struct nib_bias_result *result, const struct formats *formats, struct tables *out,
+                                   struct nib_error *error) {
     enum nib_status status = nib_bias_summary(result, &out->summary, error);
     if (status == NIB_OK) status = nib_bias_by_tensor(result, &out->by_tensor, error);
     if (status == NIB_OK) status = nib_bias_totals(result, &out->totals, error);
     if (status == NIB_OK) status = nib_bias_differences(result, &out->differences, error);
     if (status == NIB_OK) status = nib_bias_levels(result, &out->levels, error);
+#ifdef NIB_WITH_EXPECT
+    if (status == NIB_OK) status = nib_bias_expected(result, formats->quantizers, &out->expected, error);
+#else
+    (void)formats;
+#endif
     return status;
 }
 
@@ -173,6 +186,7 @@ static void tables_free(struct tables *tables) {
     nib_table_free(tables->totals);
     nib_table_free(tables->differences);
     nib_table_free(tables->levels);
+    if (tables->expected != NULL) nib_table_free(tables->expected);
 }
 
 static enum nib_status print_json(const struct nib_call *call, const struct tables *tables, const char *headline,
@@ -187,9 +201,26 @@ static enum nib_status print_json(const struct nib_call *call, const struct tabl
     nib_json_table(json, "summary", tables->summary);
     nib_json_table(json, "totals", tables->totals);
     nib_json_table(json, "differences", tables->differences);
+    if (tables->expected != NULL && nib_table_rows(tables->expected) > 0) nib_json_table(json, "expected", tables->expected);
     if (arguments->per_level) nib_json_table(json, "levels", tables->levels);
     nib_json_end(json);
     return NIB_OK;
+}
+
+/* The summary's statistics as they are expected, and how far off the measurement is. */
+static void print_expected(const struct nib_call *call, const struct nib_table *expected) {
+    enum { DIST, QUANTIZER, FIRST, NOTE = FIRST + 2 * NIB_STATISTICS };
+    static const enum nib_statistic shown[] = {NIB_STATISTIC_sqnr_db, NIB_STATISTIC_one_minus_alpha, NIB_STATISTIC_b_relative,
+                                               NIB_STATISTIC_b_eff};
+    bool hidden[NOTE + 1];
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) hidden[i] = true;
+    hidden[DIST] = hidden[QUANTIZER] = false;
+    for (size_t row = 0; row < nib_table_rows(expected); row++) hidden[NOTE] &= nib_table_text(expected, row, NOTE)[0] == '\0';
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        hidden[FIRST + 2 * shown[i]] = hidden[FIRST + 2 * shown[i] + 1] = false;
+    struct nib_layout layout = {"Expected without sampling, and how many standard errors the measurement is off", true, DIST, hidden};
+    putchar('\n');
+    nib_output_aligned(call, expected, &layout, stdout);
 }
 
 /* The terminal shows what differs: the rest is in --json, --tsv and -o. */
@@ -207,6 +238,7 @@ static void print_terminal(const struct nib_call *call, const struct nib_bias_re
         printf("\nMeans over tensors; +- is the standard error of the mean. --all prints every tensor.\n");
     else
         printf("\n+- is the standard error from batches of rows; differences are paired by batch.\n");
+    if (tables->expected != NULL && nib_table_rows(tables->expected) > 0) print_expected(call, tables->expected);
     if (!arguments->per_level) return;
     struct nib_layout levels = {"Levels", true, 0, level_hidden};
     putchar('\n');
@@ -285,10 +317,10 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = nib_bias_run(&request, &result, error);
         if (bar.started) nib_progress_end(&bar.progress);
     }
-    if (status == NIB_OK) status = tables_make(result, &tables, error);
+    if (status == NIB_OK) status = tables_make(result, &formats, &tables, error);
     if (status == NIB_OK) status = print(call, result, &tables, error);
     if (file != NULL && status == NIB_OK)
-        status = store(call, &formats, result, file, error);
+        status = store(call, &formats, result, tables.expected, file, error);
     else
         nib_result_abandon(file);
     if (arguments->plot != NULL) guard_plot(arguments->plot);

@@ -84,6 +84,9 @@ static void add_level(struct nib_moments *out, double level, unsigned code, cons
     double magnitude = fabs(level);
     out->share[code] += p->mass;
     out->error[code] += magnitude * p->mass - p->magnitude / s;
+    out->xs[code] += s * p->first;
+    out->ss[code] += s * s * p->mass;
+    out->second[code] += p->second;
     out->xq += level * s * p->first;
     out->qq += level * level * s * s * p->mass;
     out->ee += p->second - 2 * level * s * p->first + level * level * s * s * p->mass;

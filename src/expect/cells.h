@@ -6,7 +6,8 @@
 
 /* Expected sums per element; adds and scales like a vector. */
 struct nib_moments {
-    double share[NIB_CODES], error[NIB_CODES];
+    double share[NIB_CODES], error[NIB_CODES]; /* by code: elements, and level - t */
+    double xs[NIB_CODES], ss[NIB_CODES], second[NIB_CODES]; /* by code: x s, s^2, x^2 */
     double sum_t, xx, xq, qq, ee;
     double clipped, underflow, zero_scale, bad_scale;
 };

@@ -159,8 +159,14 @@ struct work {
     size_t done;  /* shared; updated atomically */
 };
 
+/* One measurement, and the tensor amax behind it. */
+struct taken {
+    struct nib_measurement m;
+    float tensor_amax;
+};
+
 static enum nib_status measure_quantized(const struct work *work, struct nib_view x, enum nib_axis axis,
-                                         size_t quantizer, struct nib_measurement *out, struct nib_error *error) {
+                                         size_t quantizer, struct taken *out, struct nib_error *error) {
     const struct nib_quantizer *q = work->request->quantizers[quantizer];
     struct nib_quantized quantized;
     enum nib_status status =
@@ -168,7 +174,8 @@ static enum nib_status measure_quantized(const struct work *work, struct nib_vie
     if (status != NIB_OK) return status;
     struct nib_quantize_options options = {.axis = axis, .threads = work->inner_threads};
     status = nib_quantize(q, x, &options, &quantized, error);
-    if (status == NIB_OK) status = nib_measure(q, x, &quantized, &work->options, out, error);
+    if (status == NIB_OK) status = nib_measure(q, x, &quantized, &work->options, &out->m, error);
+    out->tensor_amax = quantized.tensor_amax;
     nib_quantized_free(&quantized);
     return status;
 }
@@ -184,7 +191,7 @@ static void report(struct work *work, size_t elements, const char *tensor) {
 
 /* All quantizers after one rotation. */
 static enum nib_status measure_rotated(struct work *work, struct nib_view x, const struct nib_bias_view *view,
-                                       size_t rotation, struct nib_measurement *out, struct nib_error *error) {
+                                       size_t rotation, struct taken *out, struct nib_error *error) {
     const struct nib_rotation *r = work->request->rotations[rotation];
     enum nib_status status = NIB_OK;
     float *rotated = NULL;
@@ -203,20 +210,21 @@ static enum nib_status measure_rotated(struct work *work, struct nib_view x, con
 }
 
 /* `m` holds the measurements by rotation and quantizer. */
-static void estimate(struct nib_bias_result *result, size_t view, const struct nib_measurement *m) {
+static void estimate(struct nib_bias_result *result, size_t view, const struct taken *m) {
     size_t quantizers = result->quantizers;
     for (size_t r = 0; r < result->rotations; r++)
         for (size_t q = 0; q < quantizers; q++) {
-            const struct nib_measurement *own = &m[r * quantizers + q];
+            const struct nib_measurement *own = &m[r * quantizers + q].m;
             struct nib_bias_entry *entry = &result->entry[(view * result->rotations + r) * quantizers + q];
             entry->total = own->total;
             entry->batches = own->batches;
             entry->bits_per_value = own->bits_per_value;
+            entry->tensor_amax = m[r * quantizers + q].tensor_amax;
             memcpy(entry->scale_count, own->scale_count, sizeof entry->scale_count);
             nib_measurement_estimates(own, entry->estimate);
             for (unsigned c = 0; c < NIB_CODES; c++) nib_measurement_level(own, (uint8_t)c, &entry->level[c]);
-            nib_measurement_differences(own, &m[q], entry->by_rotation);
-            nib_measurement_differences(own, &m[r * quantizers], entry->by_quantizer);
+            nib_measurement_differences(own, &m[q].m, entry->by_rotation);
+            nib_measurement_differences(own, &m[r * quantizers].m, entry->by_quantizer);
         }
 }
 
@@ -226,7 +234,7 @@ static enum nib_status measure_view(struct work *work, size_t number, struct nib
     struct nib_view x = source->x;
     float *sample = NULL;
     size_t each = work->result->quantizers * work->result->rotations;
-    struct nib_measurement *measurements = nib_alloc(each, sizeof *measurements, "measurements", error);
+    struct taken *measurements = nib_alloc(each, sizeof *measurements, "measurements", error);
     if (measurements == NULL) return NIB_ENOMEM;
     enum nib_status status = NIB_OK;
     if (source->distribution != NULL) {

@@ -51,6 +51,7 @@ struct nib_bias_entry {
     struct nib_sums total;
     unsigned batches;
     float bits_per_value;
+    float tensor_amax;         /* 0 where the format has no tensor scale */
     uint64_t scale_count[NIB_SCALE_BINS];
     struct nib_estimate estimate[NIB_STATISTICS];
     struct nib_level_estimate level[NIB_CODES];   /* by code */
