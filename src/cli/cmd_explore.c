@@ -157,7 +157,8 @@ static void headline_of(const struct nib_explore_result *result, char *out, size
     size_t length = 0;
     out[0] = '\0';
     if (result->group_size < 2 || result->count == 0) return;
-    length += (size_t)snprintf(out, size, "Best for %s: %s, %.3f dB", result->point[0].data, result->point[0].grid->label,
+    length += (size_t)snprintf(out, size, "Best for %s in blocks of %u, %s scale: %s, %.3f dB", result->point[0].data,
+                               result->point[0].block, result->point[0].scale, result->point[0].grid->label,
                                result->point[0].bias.sqnr_db);
     for (size_t i = 0; i < result->group_size && length < size; i++) {
         const struct nib_explore_point *p = &result->point[i];

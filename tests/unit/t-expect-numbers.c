@@ -128,6 +128,35 @@ static void shapes_of_blocks_are_exact(void) {
     NIB_CHECKF(fabs(crest - sqrt(2) * asinh(1)) < 1e-9, "%.12g", crest);
 }
 
+/* Bins of equal height are a uniform density; a grid without sign symmetry and an uneven histogram take other paths. */
+static void histogram_of_equal_bins_is_uniform(void) {
+    static const double edges[] = {-1, -0.7, 0.1, 0.2, 1}, weights[] = {0.3, 0.8, 0.1, 0.8};
+    static const char *const names[] = {"e2m1-fp32", "ocp-mxfp4", "te-nvfp4"};
+    struct nib_error error = {NIB_OK, 0, "", ""};
+    const struct nib_density *histogram;
+    NIB_OK_OR_FAIL(nib_density_from_histogram("box", edges, weights, 4, &histogram, &error), error);
+    for (int i = 0; i < 3; i++) {
+        const struct nib_quantizer *q;
+        struct nib_quantizer_info info;
+        struct nib_sums sums[2];
+        struct nib_bias bias[2];
+        struct nib_expect_options options = {.has_tensor_amax = true, .tensor_amax = 1};
+        NIB_OK_OR_FAIL(nib_quantizer_open(names[i], &q, &error), error);
+        nib_quantizer_describe(q, &info);
+        NIB_OK_OR_FAIL(nib_expect(q, density("uniform"), &options, &sums[0], &error), error);
+        NIB_OK_OR_FAIL(nib_expect(q, histogram, &options, &sums[1], &error), error);
+        for (int k = 0; k < 2; k++) nib_bias_of(info.block->element, &sums[k], &bias[k]);
+        for (int s = 0; s < NIB_STATISTICS; s++) {
+            double a = nib_bias_get(&bias[0], (enum nib_statistic)s), b = nib_bias_get(&bias[1], (enum nib_statistic)s);
+            double tolerance = s == NIB_STATISTIC_crest || s == NIB_STATISTIC_kurtosis ? 1e-3 : 1e-7;
+            NIB_CHECKF(fabs(a - b) <= tolerance * fmax(1, fabs(a)), "%s, %s: uniform %.12g, histogram %.12g", names[i],
+                       nib_statistic_name((enum nib_statistic)s), a, b);
+        }
+        nib_quantizer_close(q);
+    }
+    nib_density_close(histogram);
+}
+
 /* Section 9.3: 2.04 needs rho = 1.5; the printed formula gives 2.46 for NVINT4/NVFP4. */
 static void crossovers_of_the_qsnr_formulas(void) {
     struct nib_error error = {NIB_OK, 0, "", ""};
@@ -182,6 +211,7 @@ NIB_TEST_MAIN("expectation", {"gaussian bins are the published ones", gaussian_b
               {"table of section 3.1", table_of_section_3_1},
               {"truncation of stochastic rounding is counted", truncation_of_stochastic_rounding_is_counted},
               {"shapes of blocks are exact", shapes_of_blocks_are_exact},
+              {"histogram of equal bins is uniform", histogram_of_equal_bins_is_uniform},
               {"crossovers of the QSNR formulas", crossovers_of_the_qsnr_formulas},
               {"equations are the printed ones", equations_are_the_printed_ones},
               {"what cannot be expected is refused", what_cannot_be_expected_is_refused})
