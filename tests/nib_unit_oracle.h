@@ -33,13 +33,13 @@ static const struct {
     int ebits, mbits, bias;
     enum { O_IEEE, O_ALL, O_FN, O_FNUZ, O_INT } kind;
 } oracle_format[NIB_OPERANDS] = {
-    [NIB_OPERAND_E2M1] = {2, 1, 1, O_ALL},      [NIB_OPERAND_E2M3] = {2, 3, 1, O_ALL},
-    [NIB_OPERAND_E3M2] = {3, 2, 3, O_ALL},      [NIB_OPERAND_E4M3] = {4, 3, 7, O_FN},
-    [NIB_OPERAND_E5M2] = {5, 2, 15, O_IEEE},    [NIB_OPERAND_E4M3FNUZ] = {4, 3, 8, O_FNUZ},
+    [NIB_OPERAND_E2M1] = {2, 1, 1, O_ALL},       [NIB_OPERAND_E2M3] = {2, 3, 1, O_ALL},
+    [NIB_OPERAND_E3M2] = {3, 2, 3, O_ALL},       [NIB_OPERAND_E4M3] = {4, 3, 7, O_FN},
+    [NIB_OPERAND_E5M2] = {5, 2, 15, O_IEEE},     [NIB_OPERAND_E4M3FNUZ] = {4, 3, 8, O_FNUZ},
     [NIB_OPERAND_E5M2FNUZ] = {5, 2, 16, O_FNUZ}, [NIB_OPERAND_FP16] = {5, 10, 15, O_IEEE},
-    [NIB_OPERAND_BF16] = {8, 7, 127, O_IEEE},   [NIB_OPERAND_TF32] = {8, 23, 127, O_IEEE},
-    [NIB_OPERAND_FP32] = {8, 23, 127, O_IEEE},  [NIB_OPERAND_FP64] = {11, 52, 1023, O_IEEE},
-    [NIB_OPERAND_S4] = {0, 4, 0, O_INT},        [NIB_OPERAND_S8] = {0, 8, 0, O_INT},
+    [NIB_OPERAND_BF16] = {8, 7, 127, O_IEEE},    [NIB_OPERAND_TF32] = {8, 23, 127, O_IEEE},
+    [NIB_OPERAND_FP32] = {8, 23, 127, O_IEEE},   [NIB_OPERAND_FP64] = {11, 52, 1023, O_IEEE},
+    [NIB_OPERAND_S4] = {0, 4, 0, O_INT},         [NIB_OPERAND_S8] = {0, 8, 0, O_INT},
 };
 
 static long oracle_log2(const struct oracle *x) { return (long)mpz_sizeinbase(x->n, 2) - 1 + x->e; }
@@ -103,7 +103,8 @@ static uint64_t oracle_round(enum nib_unit_rounding rounding, const mpz_t n, lon
     mpz_abs(magnitude, n);
     long exponent = (long)mpz_sizeinbase(magnitude, 2) - 1 + e;
     long ulp = (exponent > emin ? exponent : emin) - precision + 1;
-    if (ulp <= e) mpz_mul_2exp(kept, magnitude, (mp_bitcnt_t)(e - ulp));
+    if (ulp <= e)
+        mpz_mul_2exp(kept, magnitude, (mp_bitcnt_t)(e - ulp));
     else {
         mpz_fdiv_q_2exp(kept, magnitude, (mp_bitcnt_t)(ulp - e));
         mpz_fdiv_r_2exp(rest, magnitude, (mp_bitcnt_t)(ulp - e));
@@ -115,12 +116,15 @@ static uint64_t oracle_round(enum nib_unit_rounding rounding, const mpz_t n, lon
         if (nearest && (side > 0 || (side == 0 && mpz_odd_p(kept)))) mpz_add_ui(kept, kept, 1);
     }
     uint64_t bits;
-    if (mpz_sgn(kept) == 0) bits = 0;
+    if (mpz_sgn(kept) == 0)
+        bits = 0;
     else {
         exponent = (long)mpz_sizeinbase(kept, 2) - 1 + ulp;
         long low = (exponent > emin ? exponent : emin) - mbits; /* weight of the container's last bit */
-        if (ulp >= low) mpz_mul_2exp(kept, kept, (mp_bitcnt_t)(ulp - low));
-        else mpz_fdiv_q_2exp(kept, kept, (mp_bitcnt_t)(low - ulp)); /* a carry: the bit is 0 */
+        if (ulp >= low)
+            mpz_mul_2exp(kept, kept, (mp_bitcnt_t)(ulp - low));
+        else
+            mpz_fdiv_q_2exp(kept, kept, (mp_bitcnt_t)(low - ulp)); /* a carry: the bit is 0 */
         mpz_fdiv_r_2exp(rest, kept, (mp_bitcnt_t)mbits);
         uint64_t field = mpz_tstbit(kept, (mp_bitcnt_t)mbits) ? (uint64_t)(exponent + bias) : 0;
         bits = exponent > bias ? infinity : field << mbits | mpz_get_ui(rest);
@@ -135,18 +139,23 @@ static bool oracle_special(const struct nib_unit *unit, size_t count, bool amd, 
     if (oracle_c.class == ORACLE_INFINITY) *(oracle_c.minus ? &minus : &plus) = true;
     for (size_t k = 0; k < count; k++) {
         const struct oracle *a = &oracle_a[k], *b = &oracle_b[k];
-        if (a->class == ORACLE_NAN || b->class == ORACLE_NAN) nan = true;
+        if (a->class == ORACLE_NAN || b->class == ORACLE_NAN)
+            nan = true;
         else if (a->class == ORACLE_INFINITY || b->class == ORACLE_INFINITY) {
-            if ((a->class == ORACLE_NUMBER && mpz_sgn(a->n) == 0) || (b->class == ORACLE_NUMBER && mpz_sgn(b->n) == 0)) nan = true;
+            if ((a->class == ORACLE_NUMBER && mpz_sgn(a->n) == 0) || (b->class == ORACLE_NUMBER && mpz_sgn(b->n) == 0))
+                nan = true;
             *(a->minus != b->minus ? &minus : &plus) = true;
         }
     }
     static const uint64_t nans[] = {0x7FFFFFFF, 0x7FFF, 0, 0xFFF8000000000000};
     static const uint64_t infinities[] = {0x7F800000, 0x7C00, 0, 0x7FF0000000000000};
     static const uint64_t signs[] = {0x80000000, 0x8000, 0, 0x8000000000000000};
-    if (nan || (plus && minus)) *bits = amd ? 0x7FC00000 : nans[unit->accumulator];
-    else if (plus || minus) *bits = infinities[unit->accumulator] | (minus ? signs[unit->accumulator] : 0);
-    else return false;
+    if (nan || (plus && minus))
+        *bits = amd ? 0x7FC00000 : nans[unit->accumulator];
+    else if (plus || minus)
+        *bits = infinities[unit->accumulator] | (minus ? signs[unit->accumulator] : 0);
+    else
+        return false;
     return true;
 }
 
@@ -154,9 +163,12 @@ static bool oracle_special(const struct nib_unit *unit, size_t count, bool amd, 
 static void oracle_accumulate(mpz_t sum, bool minus, const mpz_t n, long e, long unit, bool down) {
     mpz_set(oracle_term, n);
     if (minus) mpz_neg(oracle_term, oracle_term);
-    if (e >= unit) mpz_mul_2exp(oracle_term, oracle_term, (mp_bitcnt_t)(e - unit));
-    else if (down) mpz_fdiv_q_2exp(oracle_term, oracle_term, (mp_bitcnt_t)(unit - e));
-    else mpz_tdiv_q_2exp(oracle_term, oracle_term, (mp_bitcnt_t)(unit - e));
+    if (e >= unit)
+        mpz_mul_2exp(oracle_term, oracle_term, (mp_bitcnt_t)(e - unit));
+    else if (down)
+        mpz_fdiv_q_2exp(oracle_term, oracle_term, (mp_bitcnt_t)(unit - e));
+    else
+        mpz_tdiv_q_2exp(oracle_term, oracle_term, (mp_bitcnt_t)(unit - e));
     mpz_add(sum, sum, oracle_term);
 }
 
@@ -193,7 +205,9 @@ static uint64_t oracle_gst(const struct nib_unit *unit, size_t groups) {
     for (int pass = 0; pass < 2; pass++) {
         long lsb = largest - unit->fraction_bits;
         if (pass == 0 && mpz_sgn(oracle_c.n) != 0 && oracle_c.field > largest) largest = oracle_c.field;
-        if (pass == 1) mpz_set_ui(oracle_sum, 0), oracle_accumulate(oracle_sum, oracle_c.minus, oracle_c.n, oracle_c.e, lsb, false);
+        if (pass == 1)
+            mpz_set_ui(oracle_sum, 0),
+                oracle_accumulate(oracle_sum, oracle_c.minus, oracle_c.n, oracle_c.e, lsb, false);
         for (size_t j = 0; j < groups; j++) {
             bool any = false;
             mpz_set_ui(oracle_even, 0); /* the dot, in quarters */
@@ -207,7 +221,8 @@ static uint64_t oracle_gst(const struct nib_unit *unit, size_t groups) {
                 largest = oracle_sa[j].field + oracle_sb[j].field;
             mpz_mul(oracle_q.n, oracle_even, oracle_sa[j].n);
             mpz_mul(oracle_q.n, oracle_q.n, oracle_sb[j].n);
-            if (pass == 1) oracle_accumulate(oracle_sum, false, oracle_q.n, oracle_sa[j].e + oracle_sb[j].e - 2, lsb, false);
+            if (pass == 1)
+                oracle_accumulate(oracle_sum, false, oracle_q.n, oracle_sa[j].e + oracle_sb[j].e - 2, lsb, false);
         }
         if (pass == 1) return oracle_round(unit->rounding, oracle_sum, lsb, false, true);
     }
@@ -236,7 +251,8 @@ static uint64_t oracle_split(const struct nib_unit *unit, size_t count, uint64_t
             oracle_a[taken] = save_a[k], oracle_b[taken] = save_b[k];
             for (int side = 0; side < 2; side++) { /* in FP16, whose smallest exponent is -14 */
                 struct oracle *x = side ? &oracle_b[taken] : &oracle_a[taken];
-                if (x->class == ORACLE_NUMBER && mpz_sgn(x->n) != 0) x->field = oracle_log2(x) > -14 ? oracle_log2(x) : -14;
+                if (x->class == ORACLE_NUMBER && mpz_sgn(x->n) != 0)
+                    x->field = oracle_log2(x) > -14 ? oracle_log2(x) : -14;
             }
             taken++;
         }
@@ -250,7 +266,9 @@ static uint64_t oracle_split(const struct nib_unit *unit, size_t count, uint64_t
     if (oracle_q.class != ORACLE_NUMBER || oracle_c.class != ORACLE_NUMBER) {
         bool nan = oracle_q.class == ORACLE_NAN || oracle_c.class == ORACLE_NAN ||
                    (oracle_q.class == oracle_c.class && oracle_q.minus != oracle_c.minus);
-        bits = nan ? (unit->accumulator == NIB_ACC_FP16 ? 0x7FFF : 0x7FFFFFFF) : oracle_q.class == ORACLE_INFINITY ? r : c;
+        bits = nan                                 ? (unit->accumulator == NIB_ACC_FP16 ? 0x7FFF : 0x7FFFFFFF)
+               : oracle_q.class == ORACLE_INFINITY ? r
+                                                   : c;
         return bits;
     }
     return oracle_ieee_add(unit->accumulator == NIB_ACC_FP16 ? NIB_RNE_FP16 : NIB_RNE_FP32, &oracle_c, &oracle_q);
@@ -281,7 +299,8 @@ static uint64_t oracle_load(enum nib_operand format, const uint8_t *row, size_t 
 /* One output over all of K. */
 static uint64_t oracle_dot(const struct nib_unit *unit, const struct nib_unit_matrix *a, size_t row_a,
                            const struct nib_unit_matrix *b, size_t row_b, size_t k_all, uint64_t c) {
-    const uint8_t *bits_a = (const uint8_t *)a->bits + row_a * a->stride, *bits_b = (const uint8_t *)b->bits + row_b * b->stride;
+    const uint8_t *bits_a = (const uint8_t *)a->bits + row_a * a->stride,
+                  *bits_b = (const uint8_t *)b->bits + row_b * b->stride;
     size_t count = unit->block, groups = unit->group != 0 ? count / unit->group : 0;
     if (unit->model == NIB_UNIT_FTZ_PAIRWISE && (c & 0x7F800000) == 0) c = 0;
     for (size_t k0 = 0; k0 < k_all; k0 += count) {
@@ -296,7 +315,8 @@ static uint64_t oracle_dot(const struct nib_unit *unit, const struct nib_unit_ma
         }
         oracle_decode(unit->accumulator == NIB_ACC_FP16   ? NIB_OPERAND_FP16
                       : unit->accumulator == NIB_ACC_FP64 ? NIB_OPERAND_FP64
-                                                          : NIB_OPERAND_FP32, c, &oracle_c);
+                                                          : NIB_OPERAND_FP32,
+                      c, &oracle_c);
         switch (unit->model) {
         case NIB_UNIT_T_FDPA: c = oracle_t_fdpa(unit, count, 0); break;
         case NIB_UNIT_ST_FDPA:

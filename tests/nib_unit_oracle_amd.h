@@ -19,7 +19,8 @@ static uint64_t oracle_exact(const struct nib_unit *unit, size_t count, bool iee
 }
 
 /* The sum of the products first, first + step, ... truncated to multiples of 2^(*largest - F). */
-static void oracle_truncated(const struct nib_unit *unit, size_t count, size_t first, size_t step, mpz_t sum, long *largest) {
+static void oracle_truncated(const struct nib_unit *unit, size_t count, size_t first, size_t step, mpz_t sum,
+                             long *largest) {
     long field;
     *largest = -1000000;
     for (size_t k = first; k < count; k += step)

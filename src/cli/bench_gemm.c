@@ -66,12 +66,14 @@ static enum nib_status read_shape(const char *text, struct matrices *x, struct n
     while (text != NULL && count < 4 && (word = strsep(&rest, "x")) != NULL)
         if (count == 3 || !nib_number_integer(word, 1, 1 << 20, &extent[count++])) count = 4;
     if (count != 3 || extent[2] % 128 != 0)
-        return nib_fail(error, NIB_EINVAL, "--shape \"%s\": expected MxNxK with K a multiple of 128, such as 1024x1024x4096", text);
+        return nib_fail(error, NIB_EINVAL,
+                        "--shape \"%s\": expected MxNxK with K a multiple of 128, such as 1024x1024x4096", text);
     x->m = (size_t)extent[0], x->n = (size_t)extent[1], x->k = (size_t)extent[2];
     return NIB_OK;
 }
 
-static enum nib_status open_quantizer(const struct product *p, const struct nib_quantizer **out, struct nib_error *error) {
+static enum nib_status open_quantizer(const struct product *p, const struct nib_quantizer **out,
+                                      struct nib_error *error) {
     const struct nib_element *element = NULL;
     const struct nib_scale *scale = NULL;
     if (p->quantizer != NULL) return nib_quantizer_open(p->quantizer, out, error);
@@ -83,8 +85,8 @@ static enum nib_status open_quantizer(const struct product *p, const struct nib_
     return status;
 }
 
-static enum nib_status make_operand(const struct product *p, const struct nib_unit *unit, struct nib_view values, int threads,
-                                    struct nib_gemm_buffer *out, struct nib_error *error) {
+static enum nib_status make_operand(const struct product *p, const struct nib_unit *unit, struct nib_view values,
+                                    int threads, struct nib_gemm_buffer *out, struct nib_error *error) {
     enum nib_operand operand;
     if (p->operand != NULL) {
         enum nib_status status = nib_operand_parse(p->operand, &operand, error);
@@ -94,8 +96,8 @@ static enum nib_status make_operand(const struct product *p, const struct nib_un
     struct nib_quantized q;
     enum nib_status status = open_quantizer(p, &quantizer, error);
     if (status != NIB_OK) return status;
-    status = nib_quantized_alloc(quantizer, values.rows, values.cols, NIB_ALONG_COLS, NIB_WANT_PACKED | NIB_WANT_SCALES, &q,
-                                 error);
+    status = nib_quantized_alloc(quantizer, values.rows, values.cols, NIB_ALONG_COLS, NIB_WANT_PACKED | NIB_WANT_SCALES,
+                                 &q, error);
     if (status == NIB_OK) {
         status = nib_quantize(quantizer, values, &(struct nib_quantize_options){.threads = threads}, &q, error);
         if (status == NIB_OK) status = nib_gemm_from_quantized(unit, quantizer, &q, out, error);
@@ -153,10 +155,18 @@ static enum nib_status bench_product(const struct product *p, const struct matri
     enum nib_status status = nib_unit_open(p->unit, &unit, error);
     if (status != NIB_OK) return status;
     status = make_operand(p, unit, (struct nib_view){x->a, NIB_F32, x->m, x->k, x->k}, threads, &a, error);
-    if (status == NIB_OK) status = make_operand(p, unit, (struct nib_view){x->b, NIB_F32, x->n, x->k, x->k}, threads, &b, error);
+    if (status == NIB_OK)
+        status = make_operand(p, unit, (struct nib_view){x->b, NIB_F32, x->n, x->k, x->k}, threads, &b, error);
     if (status == NIB_OK) {
-        struct nib_gemm g = {.unit = unit, .m = x->m, .n = x->n, .k = x->k, .a = a.operand, .b = b.operand,
-            .block_scale_k = a.block_scale_k, .promote = p->promote, .alpha = a.tensor_scale_decode * b.tensor_scale_decode};
+        struct nib_gemm g = {.unit = unit,
+                             .m = x->m,
+                             .n = x->n,
+                             .k = x->k,
+                             .a = a.operand,
+                             .b = b.operand,
+                             .block_scale_k = a.block_scale_k,
+                             .promote = p->promote,
+                             .alpha = a.tensor_scale_decode * b.tensor_scale_decode};
         status = measure(p, &g, x, threads, seconds, isa, table, error);
     }
     nib_gemm_buffer_clear(&a);
@@ -172,7 +182,8 @@ static void restart_without_core_type(const struct nib_call *call) {
     unsetenv("OPENBLAS_CORETYPE");
     fflush(NULL);
     execv("/proc/self/exe", call->argv);
-    nib_output_note(call, "OPENBLAS_CORETYPE was set when OpenBLAS was loaded; sgemm runs with %s", nib_yardstick_core());
+    nib_output_note(call, "OPENBLAS_CORETYPE was set when OpenBLAS was loaded; sgemm runs with %s",
+                    nib_yardstick_core());
 }
 
 enum nib_status nib_bench_gemm(const struct nib_call *call, const char *shape, double seconds, const char *isa,
@@ -190,8 +201,9 @@ enum nib_status nib_bench_gemm(const struct nib_call *call, const char *shape, d
     x.a = nib_alloc_raw(x.m * x.k, sizeof(float), "A", error);
     x.b = nib_alloc_raw(x.n * x.k, sizeof(float), "B", error);
     x.d = nib_alloc_raw(x.m * x.n, sizeof(float), "D", error);
-    status = x.a == NULL || x.b == NULL || x.d == NULL ? NIB_ENOMEM
-                                                       : nib_table_new("bench", columns, sizeof columns / sizeof *columns, &table, error);
+    status = x.a == NULL || x.b == NULL || x.d == NULL
+                 ? NIB_ENOMEM
+                 : nib_table_new("bench", columns, sizeof columns / sizeof *columns, &table, error);
     nib_progress_start(&progress, call, "products", PRODUCTS);
     if (status == NIB_OK) {
         nib_distribution_fill(&gaussian, (uint64_t)call->common.seed, 0, x.m * x.k, threads, x.a);
@@ -202,7 +214,8 @@ enum nib_status nib_bench_gemm(const struct nib_call *call, const char *shape, d
         nib_progress_step(&progress, 1, NULL);
     }
     nib_progress_end(&progress);
-    snprintf(headline, sizeof headline, "M x N x K = %zu x %zu x %zu; OpenBLAS core %s", x.m, x.n, x.k, nib_yardstick_core());
+    snprintf(headline, sizeof headline, "M x N x K = %zu x %zu x %zu; OpenBLAS core %s", x.m, x.n, x.k,
+             nib_yardstick_core());
     if (status == NIB_OK) status = nib_output_table(call, table, &(struct nib_layout){.headline = headline}, error);
     nib_table_free(table);
     free(x.a), free(x.b), free(x.d);

@@ -5,7 +5,7 @@
 #include "cli/command.h"
 
 /* `shape` NULL: 1024x1024x4096. Each product and each sgemm runs for at least `seconds` in turn. */
-NIB_CHECK enum nib_status nib_bench_gemm(const struct nib_call *call, const char *shape, double seconds, const char *isa,
-                                         struct nib_error *error);
+NIB_CHECK enum nib_status nib_bench_gemm(const struct nib_call *call, const char *shape, double seconds,
+                                         const char *isa, struct nib_error *error);
 
 #endif

@@ -13,8 +13,8 @@ static const struct nib_gemm_arguments defaults = {
     .tensor_scale_a = NAN, .tensor_scale_b = NAN, .alpha = 1, .split_k = 1, .interleave = 2};
 static const char *const b_layouts[] = {"nk", "kn", NULL};
 static const char *const scale_layouts[] = {"linear", "128x4", NULL};
-static const char *const orders[] = {"ascending", "descending", "interleaved", NULL}; /* enum nib_gemm_order */
-static const char *const scalings[] = {"product", "sequential", NULL};                /* enum nib_gemm_scaling */
+static const char *const orders[] = {"ascending", "descending", "interleaved", NULL};     /* enum nib_gemm_order */
+static const char *const scalings[] = {"product", "sequential", NULL};                    /* enum nib_gemm_scaling */
 static const char *const outputs[] = {"f32", "bf16", "f16", "e4m3", "accumulator", NULL}; /* enum nib_gemm_output */
 
 #define S struct nib_gemm_arguments
@@ -25,10 +25,12 @@ static const struct nib_option options[] = {
     NIB_OPT_TEXT(S, quantizer_b, "quantizer-b", 0, "QUANTIZER", "quantize B"),
     NIB_OPT_TEXTS(S, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice of the quantizers"),
     NIB_OPT_FLAG(S, fake, "fake", 0, "multiply the dequantized values in an operand format of the unit, such as bf16"),
-    NIB_OPT_TEXT(S, operand, "operand", 0, "OPERAND", "operand format of both; where the unit takes only one, that one"),
+    NIB_OPT_TEXT(S, operand, "operand", 0, "OPERAND",
+                 "operand format of both; where the unit takes only one, that one"),
     NIB_OPT_TEXT(S, operand_a, "operand-a", 0, "OPERAND", "operand format of A"),
     NIB_OPT_TEXT(S, operand_b, "operand-b", 0, "OPERAND", "operand format of B"),
-    NIB_OPT_FLAG(S, codes, "codes", 'c', "the files hold packed codes: M x K and N x K elements, 4-bit ones two a byte"),
+    NIB_OPT_FLAG(S, codes, "codes", 'c',
+                 "the files hold packed codes: M x K and N x K elements, 4-bit ones two a byte"),
     NIB_OPT_TEXT(S, scales_a, "scales-a", 0, "FILE[:tensor]", "block scales of the packed A"),
     NIB_OPT_TEXT(S, scales_b, "scales-b", 0, "FILE[:tensor]", "block scales of the packed B"),
     NIB_OPT_CHOICE(S, scale_layout, "scale-layout", 0, "LAYOUT", scale_layouts, "linear (the default) or 128x4 tiles"),
@@ -56,10 +58,13 @@ static const struct nib_option options[] = {
 #undef S
 
 static const struct nib_example examples[] = {
-    {"nibble gemm -u blackwell-tcgen05-nvfp4 -q te-nvfp4 -g 64x64x512 --anatomy", "where the error of NVFP4 comes from"},
-    {"nibble gemm -u hopper-wgmma-fp8-f32 --operand e4m3 --promote 4 -g 64x64x512 --error", "FP8 with promotion every 128"},
+    {"nibble gemm -u blackwell-tcgen05-nvfp4 -q te-nvfp4 -g 64x64x512 --anatomy",
+     "where the error of NVFP4 comes from"},
+    {"nibble gemm -u hopper-wgmma-fp8-f32 --operand e4m3 --promote 4 -g 64x64x512 --error",
+     "FP8 with promotion every 128"},
     {"nibble gemm -u ampere-mma-int8-k16-s32 -q e1m2-fp32 -g 64x64x512 --error", "E1M2 through an integer unit"},
-    {"nibble gemm -u hopper-wgmma-16bit-f32 -q e1m2-fp32 --fake --operand bf16 -g 64x64x512 --error", "the same, emulated in BF16"},
+    {"nibble gemm -u hopper-wgmma-16bit-f32 -q e1m2-fp32 --fake --operand bf16 -g 64x64x512 --error",
+     "the same, emulated in BF16"},
     {NULL, NULL},
 };
 
@@ -87,17 +92,27 @@ static enum nib_status assemble(const struct nib_gemm_arguments *a, const struct
                                 const struct nib_gemm_input in[2], struct nib_gemm *g, struct nib_error *error) {
     const struct nib_gemm_buffer *x = &in[0].buffer, *y = &in[1].buffer;
     if (x->k != y->k)
-        return nib_fail(error, NIB_EINVAL, "A is %zux%zu and B %zux%zu (rows x K); expected one K", x->rows, x->k, y->rows,
-                        y->k);
+        return nib_fail(error, NIB_EINVAL, "A is %zux%zu and B %zux%zu (rows x K); expected one K", x->rows, x->k,
+                        y->rows, y->k);
     if (x->block_scale_k != 0 && y->block_scale_k != 0 && x->block_scale_k != y->block_scale_k)
         return nib_fail(error, NIB_EINVAL, "A has one scale for %zu elements of K and B for %zu; expected the same",
                         x->block_scale_k, y->block_scale_k);
     float tensor_scales = x->tensor_scale_decode * y->tensor_scale_decode;
-    *g = (struct nib_gemm){.unit = unit, .m = x->rows, .n = y->rows, .k = x->k, .a = x->operand, .b = y->operand,
-        .block_scale_k = x->block_scale_k != 0 ? x->block_scale_k : y->block_scale_k,
-        .scaling = (enum nib_gemm_scaling)a->scaling, .promote = (unsigned)a->promote, .split_k = (unsigned)a->split_k,
-        .order = (enum nib_gemm_order)a->order, .interleave = (unsigned)a->interleave,
-        .alpha = a->alpha * tensor_scales, .beta = a->beta, .output = (enum nib_gemm_output)a->output};
+    *g = (struct nib_gemm){.unit = unit,
+                           .m = x->rows,
+                           .n = y->rows,
+                           .k = x->k,
+                           .a = x->operand,
+                           .b = y->operand,
+                           .block_scale_k = x->block_scale_k != 0 ? x->block_scale_k : y->block_scale_k,
+                           .scaling = (enum nib_gemm_scaling)a->scaling,
+                           .promote = (unsigned)a->promote,
+                           .split_k = (unsigned)a->split_k,
+                           .order = (enum nib_gemm_order)a->order,
+                           .interleave = (unsigned)a->interleave,
+                           .alpha = a->alpha * tensor_scales,
+                           .beta = a->beta,
+                           .output = (enum nib_gemm_output)a->output};
     return NIB_OK;
 }
 
@@ -124,11 +139,14 @@ static enum nib_status multiply(struct nib_call *call, const struct nib_gemm_inp
         status = nib_gemm_measure(g, d, g->n, samples(a, g->k), how.threads, &measured, error);
     if (status == NIB_OK && a->anatomy)
         status = nib_gemm_dissect(g, in[0].values, in[1].values, in[0].buffer.tensor_scale_decode * a->alpha,
-                                  in[1].buffer.tensor_scale_decode, d, g->n, samples(a, 4 * g->k), how.threads, &anatomy,
-                                  error);
+                                  in[1].buffer.tensor_scale_decode, d, g->n, samples(a, 4 * g->k), how.threads,
+                                  &anatomy, error);
     if (status == NIB_OK) {
-        struct nib_gemm_result result = {.gemm = g, .d = d, .error = a->error ? &measured : NULL,
-            .anatomy = a->anatomy ? &anatomy : NULL, .inexact = {in[0].buffer.inexact, in[1].buffer.inexact}};
+        struct nib_gemm_result result = {.gemm = g,
+                                         .d = d,
+                                         .error = a->error ? &measured : NULL,
+                                         .anatomy = a->anatomy ? &anatomy : NULL,
+                                         .inexact = {in[0].buffer.inexact, in[1].buffer.inexact}};
         if (call->common.output != NULL) status = nib_gemm_store(call, &result, error);
         if (status == NIB_OK && (call->common.output == NULL || call->common.json || call->common.tsv))
             status = nib_gemm_print(call, &result, error);
@@ -143,13 +161,16 @@ static enum nib_status check_arguments(const struct nib_call *call, struct nib_e
     if (a->gaussian != NULL ? call->value_count != 0 : call->value_count != 2)
         return nib_fail(error, NIB_EINVAL, "expected two files A and B, or --gaussian MxNxK");
     if (a->codes && a->gaussian != NULL) return nib_fail(error, NIB_EINVAL, "--codes needs files");
-    if (a->codes && a->b_layout == 1) return nib_fail(error, NIB_EINVAL, "packed codes of B are N x K; expected no --b-layout kn");
-    if (a->codes && a->fake) return nib_fail(error, NIB_EINVAL, "--fake takes values, --codes packed codes; expected one");
+    if (a->codes && a->b_layout == 1)
+        return nib_fail(error, NIB_EINVAL, "packed codes of B are N x K; expected no --b-layout kn");
+    if (a->codes && a->fake)
+        return nib_fail(error, NIB_EINVAL, "--fake takes values, --codes packed codes; expected one");
     if (!a->codes && (a->scales_a != NULL || a->scales_b != NULL))
         return nib_fail(error, NIB_EINVAL, "--scales-a and --scales-b go with --codes");
     if (a->fake && a->quantizer == NULL && a->quantizer_a == NULL && a->quantizer_b == NULL)
         return nib_fail(error, NIB_EINVAL, "--fake needs a quantizer");
-    if (a->anatomy && a->alpha != 1) return nib_fail(error, NIB_EINVAL, "--anatomy compares with A B; expected --alpha 1");
+    if (a->anatomy && a->alpha != 1)
+        return nib_fail(error, NIB_EINVAL, "--anatomy compares with A B; expected --alpha 1");
     return NIB_OK;
 }
 
@@ -162,7 +183,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     enum nib_status status = check_arguments(call, error);
     if (status == NIB_OK) status = nib_unit_open(a->unit, &unit, error);
     for (int i = 0; i < 2 && status == NIB_OK; i++)
-        status = nib_gemm_input_open(call, unit, "ab"[i], call->value_count == 2 ? call->values[i] : NULL, &in[i], error);
+        status = nib_gemm_input_open(call, unit, "ab"[i], call -> value_count == 2 ? call -> values[i] : NULL, &in[i],
+                                     error);
     if (status == NIB_OK) status = assemble(a, unit, in, &g, error);
     if (status == NIB_OK) status = read_c(a, &g, &c, error);
     if (status == NIB_OK) status = multiply(call, in, &g, error);
@@ -177,11 +199,15 @@ NIB_COMMAND(gemm) = {
     .least = 0,
     .most = 2,
     .description =
-        "Multiplies A (M x K) by the transpose of B (N x K) with the arithmetic of one matrix instruction, bit for bit. "
-        "Operands are values that a quantizer turns into codes and scales, values rounded into an operand format, or packed "
-        "codes with their scales. Scales that the unit knows are applied inside the instruction; others in binary32 after "
+        "Multiplies A (M x K) by the transpose of B (N x K) with the arithmetic of one matrix instruction, bit for "
+        "bit. "
+        "Operands are values that a quantizer turns into codes and scales, values rounded into an operand format, or "
+        "packed "
+        "codes with their scales. Scales that the unit knows are applied inside the instruction; others in binary32 "
+        "after "
         "each block of K; tensor scales in the epilogue: D = RN(alpha acc), or RN(FMA(beta, C, RN(alpha acc))).\n"
-        "--error compares with the exact product, computed without rounding. --anatomy tells how much of the error comes from "
+        "--error compares with the exact product, computed without rounding. --anatomy tells how much of the error "
+        "comes from "
         "quantizing A, from quantizing B, and from the accumulation, in shares of the squared norm of the product.",
     .options = options,
     .defaults = &defaults,

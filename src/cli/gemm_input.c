@@ -51,8 +51,8 @@ static enum nib_status gaussian_values(const struct nib_call *call, char which, 
 }
 
 /* Values with K along the columns; B stored as K x N is transposed. */
-static enum nib_status file_values(const struct nib_call *call, char which, const char *locator, struct nib_gemm_input *in,
-                                   struct nib_error *error) {
+static enum nib_status file_values(const struct nib_call *call, char which, const char *locator,
+                                   struct nib_gemm_input *in, struct nib_error *error) {
     const struct nib_gemm_arguments *a = call->options;
     static const struct nib_texts none = {NULL, 0};
     enum nib_status status = nib_input_open(locator, &none, NULL, false, &in->source, error);
@@ -74,7 +74,8 @@ static enum nib_status operand_of(const struct nib_call *call, const struct nib_
     const char *own = which == 'a' ? a->operand_a : a->operand_b, *name = own != NULL ? own : a->operand;
     if (name != NULL) return nib_operand_parse(name, out, error);
     if ((unit->operands & (unit->operands - 1)) != 0)
-        return nib_fail(error, NIB_EINVAL, "unit %s takes several operand formats; choose one with --operand", unit->name);
+        return nib_fail(error, NIB_EINVAL, "unit %s takes several operand formats; choose one with --operand",
+                        unit->name);
     *out = (enum nib_operand)__builtin_ctz(unit->operands);
     return NIB_OK;
 }
@@ -124,8 +125,8 @@ static enum nib_status open_bytes(const char *locator, struct nib_file **file, c
 }
 
 /* rows x columns scales of `size` bytes, linear, from a file in either layout. */
-static enum nib_status read_scales(const struct nib_gemm_arguments *a, char which, size_t rows, size_t columns, size_t size,
-                                   void **out, struct nib_error *error) {
+static enum nib_status read_scales(const struct nib_gemm_arguments *a, char which, size_t rows, size_t columns,
+                                   size_t size, void **out, struct nib_error *error) {
     const char *locator = which == 'a' ? a->scales_a : a->scales_b;
     if (locator == NULL)
         return nib_fail(error, NIB_EINVAL, "--scales-%c is missing; expected %zux%zu scales", which, rows, columns);
@@ -136,19 +137,23 @@ static enum nib_status read_scales(const struct nib_gemm_arguments *a, char whic
     enum nib_status status = open_bytes(locator, &file, &data, &bytes, &file_rows, error);
     if (status != NIB_OK) return status;
     void *memory = nib_alloc(rows * columns, size, "scales", error);
-    if (memory == NULL) status = NIB_ENOMEM;
+    if (memory == NULL)
+        status = NIB_ENOMEM;
     else if (a->scale_layout == 1 && size != 1)
         status = nib_fail(error, NIB_EINVAL, "only scales of one byte come in 128x4 tiles, not of %zu", size);
     else if (a->scale_layout == 1)
         status = nib_gemm_unswizzle(data, (size_t)bytes, rows, columns, memory, error);
     else if (bytes != rows * columns * size)
-        status = nib_fail(error, NIB_EINVAL, "--scales-%c %s holds %llu bytes; K fits %zux%zu scales of %zu, that is %zu",
-                          which, locator, (unsigned long long)bytes, rows, columns, size, rows * columns * size);
+        status =
+            nib_fail(error, NIB_EINVAL, "--scales-%c %s holds %llu bytes; K fits %zux%zu scales of %zu, that is %zu",
+                     which, locator, (unsigned long long)bytes, rows, columns, size, rows * columns * size);
     else
         memcpy(memory, data, (size_t)bytes);
     nib_file_close(file);
-    if (status == NIB_OK) *out = memory;
-    else free(memory);
+    if (status == NIB_OK)
+        *out = memory;
+    else
+        free(memory);
     return status;
 }
 
@@ -164,8 +169,8 @@ static enum nib_status packed_by_quantizer(const struct nib_call *call, const st
     enum nib_status status = nib_input_quantizer(quantizer_of(a, which), &a->settings, &quantizer, error);
     if (status != NIB_OK) return status;
     nib_quantizer_describe(quantizer, &info);
-    status = nib_quantized_alloc(quantizer, rows, 2 * bytes_per_row, NIB_ALONG_COLS, NIB_WANT_PACKED | NIB_WANT_SCALES, &q,
-                                 error);
+    status = nib_quantized_alloc(quantizer, rows, 2 * bytes_per_row, NIB_ALONG_COLS, NIB_WANT_PACKED | NIB_WANT_SCALES,
+                                 &q, error);
     if (status == NIB_OK) {
         float decode = which == 'a' ? a->tensor_scale_a : a->tensor_scale_b;
         if (info.block->has_tensor_scale && isnan(decode))
@@ -234,17 +239,22 @@ enum nib_status nib_gemm_input_open(const struct nib_call *call, const struct ni
     struct nib_gemm_input in = {.memory = NULL};
     enum nib_operand operand;
     enum nib_status status;
-    if (a->codes) status = packed_codes(call, unit, which, locator, &in, error);
+    if (a->codes)
+        status = packed_codes(call, unit, which, locator, &in, error);
     else {
-        status = locator != NULL ? file_values(call, which, locator, &in, error) : gaussian_values(call, which, &in, error);
-        if (status == NIB_OK && quantizer_of(a, which) != NULL) status = quantized_values(call, unit, which, &in, error);
+        status =
+            locator != NULL ? file_values(call, which, locator, &in, error) : gaussian_values(call, which, &in, error);
+        if (status == NIB_OK && quantizer_of(a, which) != NULL)
+            status = quantized_values(call, unit, which, &in, error);
         else if (status == NIB_OK) {
             status = operand_of(call, unit, which, &operand, error);
             if (status == NIB_OK) status = nib_gemm_from_values(unit, operand, in.values, &in.buffer, error);
         }
     }
-    if (status == NIB_OK) *out = in;
-    else nib_gemm_input_close(&in);
+    if (status == NIB_OK)
+        *out = in;
+    else
+        nib_gemm_input_close(&in);
     return status;
 }
 

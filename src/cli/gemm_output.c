@@ -51,7 +51,8 @@ static size_t report(const struct nib_gemm_result *r, struct line *out) {
         out[n++] = (struct line){"from_b", "by quantizing B alone", p->from_b};
         out[n++] = (struct line){"from_both", "by quantizing both", p->from_both};
         out[n++] = (struct line){"interaction", "the part of it that neither makes alone", p->interaction};
-        out[n++] = (struct line){"from_accumulation", "by the arithmetic of the unit and the epilogue", p->from_accumulation};
+        out[n++] =
+            (struct line){"from_accumulation", "by the arithmetic of the unit and the epilogue", p->from_accumulation};
         out[n++] = (struct line){"total", "in total", p->total};
     }
     return n;
@@ -62,8 +63,10 @@ static void json_report(struct nib_json *json, const struct nib_gemm_result *r) 
     size_t count = report(r, lines), first = r->error != NULL ? 7 : 0;
     if (r->error != NULL) nib_json_object(json, "error");
     for (size_t i = 0; i < first; i++) {
-        if (i < 3) nib_json_unsigned(json, lines[i].key, (uint64_t)lines[i].value);
-        else nib_json_real(json, lines[i].key, lines[i].value);
+        if (i < 3)
+            nib_json_unsigned(json, lines[i].key, (uint64_t)lines[i].value);
+        else
+            nib_json_real(json, lines[i].key, lines[i].value);
     }
     if (r->error != NULL) nib_json_close(json);
     if (r->anatomy == NULL) return;
@@ -73,7 +76,8 @@ static void json_report(struct nib_json *json, const struct nib_gemm_result *r) 
     nib_json_close(json);
 }
 
-static enum nib_status print_json(const struct nib_call *call, const struct nib_gemm_result *r, struct nib_error *error) {
+static enum nib_status print_json(const struct nib_call *call, const struct nib_gemm_result *r,
+                                  struct nib_error *error) {
     const struct nib_gemm *g = r->gemm;
     char schema[64];
     struct nib_json *json;
@@ -96,8 +100,10 @@ static enum nib_status print_json(const struct nib_call *call, const struct nib_
     nib_json_array(json, "values");
     for (size_t i = 0; i < g->m * g->n; i++) {
         double value = nib_epilogue_decode(g, r->d, i);
-        if (g->output == NIB_GEMM_ACCUMULATOR && g->unit->accumulator >= NIB_ACC_S32) nib_json_real(json, NULL, value);
-        else nib_json_float(json, NULL, (float)value);
+        if (g->output == NIB_GEMM_ACCUMULATOR && g->unit->accumulator >= NIB_ACC_S32)
+            nib_json_real(json, NULL, value);
+        else
+            nib_json_float(json, NULL, (float)value);
     }
     nib_json_close(json);
     nib_json_end(json);
@@ -136,15 +142,23 @@ enum nib_status nib_gemm_print(const struct nib_call *call, const struct nib_gem
     struct line lines[LINES_MAX];
     size_t count = report(r, lines);
     for (size_t i = 0; i < count; i++) printf("%-56s %.6g\n", lines[i].text, lines[i].value);
-    if (g->m * g->n <= TERMINAL_OUTPUTS) print_outputs(r, ' ');
-    else nib_output_note(call, "%zu outputs; --tsv, --json and -o FILE.h5 give them", g->m * g->n);
+    if (g->m * g->n <= TERMINAL_OUTPUTS)
+        print_outputs(r, ' ');
+    else
+        nib_output_note(call, "%zu outputs; --tsv, --json and -o FILE.h5 give them", g->m * g->n);
     return NIB_OK;
 }
 
 static enum nib_status put(struct nib_result *file, const char *name, const char *long_name, enum nib_result_type type,
                            const void *data, struct nib_error *error) {
-    struct nib_result_array array = {.group = "product", .name = name, .units = "1", .long_name = long_name, .type = type,
-        .rank = 2, .scales = {"row", "col"}, .data = data};
+    struct nib_result_array array = {.group = "product",
+                                     .name = name,
+                                     .units = "1",
+                                     .long_name = long_name,
+                                     .type = type,
+                                     .rank = 2,
+                                     .scales = {"row", "col"},
+                                     .data = data};
     return nib_result_array(file, &array, error);
 }
 
@@ -152,7 +166,8 @@ static enum nib_status put_report(struct nib_result *file, const struct nib_gemm
     struct line lines[LINES_MAX];
     size_t count = report(r, lines);
     enum nib_status status = nib_result_text_attribute(file, "product", NULL, "unit", r->gemm->unit->name, error);
-    if (status == NIB_OK) status = nib_result_text_attribute(file, "product", NULL, "output", output_name(r->gemm), error);
+    if (status == NIB_OK)
+        status = nib_result_text_attribute(file, "product", NULL, "output", output_name(r->gemm), error);
     for (size_t i = 0; i < count && status == NIB_OK; i++)
         status = nib_result_real_attribute(file, "product", NULL, lines[i].key, lines[i].value, error);
     return status;

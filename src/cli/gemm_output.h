@@ -8,10 +8,10 @@
 
 struct nib_gemm_result {
     const struct nib_gemm *gemm;
-    const void *d;               /* m x n, dense */
-    const struct nib_gemm_error *error;      /* NULL where not asked for */
-    const struct nib_gemm_anatomy *anatomy;  /* likewise */
-    uint64_t inexact[2];         /* elements of A and B that their operand format rounded */
+    const void *d;                          /* m x n, dense */
+    const struct nib_gemm_error *error;     /* NULL where not asked for */
+    const struct nib_gemm_anatomy *anatomy; /* likewise */
+    uint64_t inexact[2];                    /* elements of A and B that their operand format rounded */
 };
 NIB_CHECK enum nib_status nib_gemm_print(const struct nib_call *call, const struct nib_gemm_result *result,
                                          struct nib_error *error);

@@ -61,9 +61,7 @@ uint64_t nib_cast_code(enum nib_operand operand, float value) {
     return code == 0 && fnuz ? 0 : sign | code; /* -0 would be NaN in FNUZ */
 }
 
-int nib_cast_emax(enum nib_operand operand) {
-    return ilogb(nib_operand_value(operand, targets[operand].largest));
-}
+int nib_cast_emax(enum nib_operand operand) { return ilogb(nib_operand_value(operand, targets[operand].largest)); }
 
 void nib_cast_store(enum nib_operand operand, void *row, size_t i, uint64_t code) {
     uint8_t *bytes = row;

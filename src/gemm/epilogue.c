@@ -49,8 +49,7 @@ uint64_t nib_epilogue_bits(const struct nib_gemm *gemm, float value, float c) {
         if (x.class == NIB_NUMBER_NAN) return 0x7FFF;
         if (x.class == NIB_NUMBER_INFINITE) return nib_infinity_bits(NIB_ACC_FP16, x.negative);
         return nib_round_to_bits(NIB_RNE_FP16, x.negative, x.significand, false, x.lsb);
-    case NIB_GEMM_E4M3:
-        return nib_cast_code(NIB_OPERAND_E4M3, value);
+    case NIB_GEMM_E4M3: return nib_cast_code(NIB_OPERAND_E4M3, value);
     default: return bits;
     }
 }

@@ -34,19 +34,23 @@ static enum nib_status check(const struct nib_gemm *g, struct nib_error *error) 
                         "one scale for %zu elements of K; expected a multiple of %u, the K of one %s instruction",
                         g->block_scale_k, unit->k, unit->name);
     if (blocks && unit->scale_block != 0)
-        return nib_fail(error, NIB_EINVAL, "unit %s scales blocks itself; expected no scales in the epilogue", unit->name);
+        return nib_fail(error, NIB_EINVAL, "unit %s scales blocks itself; expected no scales in the epilogue",
+                        unit->name);
     if (blocks && g->promote != 0)
-        return nib_fail(error, NIB_EINVAL, "block scales promote every %zu elements of K by themselves", g->block_scale_k);
+        return nib_fail(error, NIB_EINVAL, "block scales promote every %zu elements of K by themselves",
+                        g->block_scale_k);
     unsigned split = g->split_k > 1 ? g->split_k : 1;
     size_t period = blocks ? g->block_scale_k : (g->promote != 0 ? g->promote : 1) * (size_t)unit->k;
     if (split > (g->k + period - 1) / period)
         return nib_fail(error, NIB_EINVAL, "%u parts of K; expected at most %zu, one for each %zu elements", split,
                         (g->k + period - 1) / period, period);
-    if (unit->accumulator == NIB_ACC_FP64 && (blocks || g->promote != 0 || split > 1 || g->output != NIB_GEMM_ACCUMULATOR))
-        return nib_fail(error, NIB_EINVAL, "unit %s accumulates in fp64: expected one chain and its accumulator as output",
-                        unit->name);
+    if (unit->accumulator == NIB_ACC_FP64 &&
+        (blocks || g->promote != 0 || split > 1 || g->output != NIB_GEMM_ACCUMULATOR))
+        return nib_fail(error, NIB_EINVAL,
+                        "unit %s accumulates in fp64: expected one chain and its accumulator as output", unit->name);
     if (g->output == NIB_GEMM_ACCUMULATOR && (blocks || g->promote != 0))
-        return nib_fail(error, NIB_EINVAL, "block scales and promotion leave the accumulator: expected another output type");
+        return nib_fail(error, NIB_EINVAL,
+                        "block scales and promotion leave the accumulator: expected another output type");
     if (g->output == NIB_GEMM_ACCUMULATOR && (g->alpha != 1 || g->beta != 0))
         return nib_fail(error, NIB_EINVAL, "alpha and beta need an output type with an epilogue");
     if (g->beta != 0 && g->c == NULL) return nib_fail(error, NIB_EINVAL, "beta is given, but no C");
@@ -57,7 +61,8 @@ static enum nib_status check(const struct nib_gemm *g, struct nib_error *error) 
 
 /* The start of part `i` of K: whole periods, the first parts longer by one. */
 static size_t part_start(size_t k, size_t period, unsigned parts, unsigned i) {
-    size_t periods = (k + period - 1) / period, start = periods / parts * i + (i < periods % parts ? i : periods % parts);
+    size_t periods = (k + period - 1) / period,
+           start = periods / parts * i + (i < periods % parts ? i : periods % parts);
     return start * period < k ? start * period : k;
 }
 
@@ -74,7 +79,8 @@ struct product {
 static void add_parts(const struct product *p, uint64_t *sum, const uint64_t *part, size_t count) {
     enum nib_accumulator accumulator = p->gemm->unit->accumulator;
     for (size_t t = 0; t < count; t++)
-        sum[t] = accumulator == NIB_ACC_S32 ? (uint32_t)(sum[t] + part[t]) : nib_epilogue_add(accumulator, sum[t], part[t]);
+        sum[t] =
+            accumulator == NIB_ACC_S32 ? (uint32_t)(sum[t] + part[t]) : nib_epilogue_add(accumulator, sum[t], part[t]);
 }
 
 static void compute_tile(const struct product *p, size_t i, size_t j) {
@@ -118,9 +124,9 @@ static enum nib_status run_ordered(const struct nib_gemm *g, const struct nib_un
     p.outer = blocks || g->promote != 0;
     p.period = blocks ? g->block_scale_k : (g->promote != 0 ? g->promote : 1) * (size_t)g->unit->k;
     if (p.outer) {
-        job.outer.form = !blocks                              ? NIB_OUTER_PROMOTE
+        job.outer.form = !blocks                             ? NIB_OUTER_PROMOTE
                          : g->scaling == NIB_GEMM_SEQUENTIAL ? NIB_OUTER_SEQUENTIAL
-                                                              : NIB_OUTER_PRODUCT;
+                                                             : NIB_OUTER_PRODUCT;
         job.outer.period = p.period;
         job.outer.a = (struct nib_outer_scales){g->a.block_scales, g->a.block_scale_stride, g->a.block_scale_rows};
         job.outer.b = (struct nib_outer_scales){g->b.block_scales, g->b.block_scale_stride, g->b.block_scale_rows};

@@ -22,8 +22,10 @@ struct exact_row {
 };
 
 static void set_element(struct exact_row *row, size_t i, double value) {
-    if (!isfinite(value)) row->finite = false;
-    else nib_exact_split(value, &row->significand[i], &row->lsb[i]);
+    if (!isfinite(value))
+        row->finite = false;
+    else
+        nib_exact_split(value, &row->significand[i], &row->lsb[i]);
 }
 
 /* A row of an operand: element times its scales; exact in binary64 for every format here. */
@@ -36,7 +38,8 @@ static void operand_row(const struct nib_gemm *g, const struct nib_gemm_operand 
         uint64_t code = nib_operand_load(m->operand, bits, i);
         double value = table != NULL ? table[code] : nib_operand_value(m->operand, code);
         if (m->scales != NULL) {
-            struct nib_number s = nib_number_of_scale(g->unit->scale, m->scales[row * m->scale_stride + i / g->unit->scale_block]);
+            struct nib_number s =
+                nib_number_of_scale(g->unit->scale, m->scales[row * m->scale_stride + i / g->unit->scale_block]);
             value *= s.class == NIB_NUMBER_NAN ? NAN : ldexp((double)s.significand, s.lsb);
         }
         if (x->block_scales != NULL)
@@ -227,8 +230,8 @@ enum nib_status nib_gemm_dissect(const struct nib_gemm *g, struct nib_view a, st
     enum nib_status status = check_range(g, error);
     if (status != NIB_OK) return status;
     if (a.rows != g->m || a.cols != g->k || b.rows != g->n || b.cols != g->k)
-        return nib_fail(error, NIB_EINVAL, "original values of %zux%zu and %zux%zu; expected %zux%zu and %zux%zu", a.rows,
-                        a.cols, b.rows, b.cols, g->m, g->k, g->n, g->k);
+        return nib_fail(error, NIB_EINVAL, "original values of %zux%zu and %zux%zu; expected %zux%zu and %zux%zu",
+                        a.rows, a.cols, b.rows, b.cols, g->m, g->k, g->n, g->k);
     if (g->beta != 0) return nib_fail(error, NIB_EINVAL, "the anatomy of an error needs beta = 0");
     uint64_t count = sample_count(g, most);
     struct parts *parts = nib_alloc(count, sizeof *parts, "sampled errors", error);
@@ -262,7 +265,12 @@ enum nib_status nib_gemm_dissect(const struct nib_gemm *g, struct nib_view a, st
     }
     free(parts);
     if (failed) return nib_fail(error, NIB_ENOMEM, "out of memory for exact products of %zu terms", g->k);
-    *out = (struct nib_gemm_anatomy){count, sum.a / sum.y, sum.b / sum.y, sum.both / sum.y, sum.interaction / sum.y,
-                                     sum.accumulation / sum.y, sum.total / sum.y};
+    *out = (struct nib_gemm_anatomy){count,
+                                     sum.a / sum.y,
+                                     sum.b / sum.y,
+                                     sum.both / sum.y,
+                                     sum.interaction / sum.y,
+                                     sum.accumulation / sum.y,
+                                     sum.total / sum.y};
     return NIB_OK;
 }

@@ -50,10 +50,10 @@ static bool translates(const struct nib_element *element, enum nib_operand opera
 /* The narrowest operand format of the unit that holds the element's levels. */
 static enum nib_status translate(const struct nib_unit *unit, const struct nib_element *element,
                                  struct translation *out, struct nib_error *error) {
-    static const enum nib_operand order[] = {NIB_OPERAND_E2M1, NIB_OPERAND_S4,   NIB_OPERAND_S8,   NIB_OPERAND_E2M3,
-                                             NIB_OPERAND_E3M2, NIB_OPERAND_E4M3, NIB_OPERAND_E5M2, NIB_OPERAND_E4M3FNUZ,
-                                             NIB_OPERAND_E5M2FNUZ, NIB_OPERAND_FP16, NIB_OPERAND_BF16, NIB_OPERAND_TF32,
-                                             NIB_OPERAND_FP32, NIB_OPERAND_FP64};
+    static const enum nib_operand order[] = {
+        NIB_OPERAND_E2M1, NIB_OPERAND_S4,   NIB_OPERAND_S8,       NIB_OPERAND_E2M3,     NIB_OPERAND_E3M2,
+        NIB_OPERAND_E4M3, NIB_OPERAND_E5M2, NIB_OPERAND_E4M3FNUZ, NIB_OPERAND_E5M2FNUZ, NIB_OPERAND_FP16,
+        NIB_OPERAND_BF16, NIB_OPERAND_TF32, NIB_OPERAND_FP32,     NIB_OPERAND_FP64};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if ((unit->operands >> order[i] & 1) != 0 && translates(element, order[i], out)) return NIB_OK;
     return nib_fail(error, NIB_EINVAL, "unit %s has no operand format that holds the levels of %s", unit->name,
@@ -66,7 +66,8 @@ static bool unit_takes_scale(const struct nib_unit *unit, const struct nib_scale
            scale->max_code == 0x7E;
 }
 
-static enum nib_status check_scales(const struct nib_unit *unit, const struct nib_block *block, struct nib_error *error) {
+static enum nib_status check_scales(const struct nib_unit *unit, const struct nib_block *block,
+                                    struct nib_error *error) {
     if (unit->scale_block == 0) return NIB_OK;
     if (!unit_takes_scale(unit, block->scale))
         return nib_fail(error, NIB_EINVAL, "unit %s takes %s scales; block format %s has %s", unit->name,
@@ -112,10 +113,13 @@ enum nib_status nib_gemm_from_quantized(const struct nib_unit *unit, const struc
     for (size_t r = 0; r < b.rows; r++)
         for (size_t i = 0; i < q->scale_cols; i++) {
             uint32_t code = scale_code(q, r / block->block_rows * q->scale_cols + i);
-            if (inside) ((uint8_t *)b.memory[1])[r * q->scale_cols + i] = (uint8_t)code;
-            else ((float *)b.memory[1])[r * q->scale_cols + i] = nib_scale_decode(block->scale, code) / t.factor;
+            if (inside)
+                ((uint8_t *)b.memory[1])[r * q->scale_cols + i] = (uint8_t)code;
+            else
+                ((float *)b.memory[1])[r * q->scale_cols + i] = nib_scale_decode(block->scale, code) / t.factor;
         }
-    b.operand.matrix = (struct nib_unit_matrix){t.operand, b.memory[0], stride, inside ? b.memory[1] : NULL, q->scale_cols};
+    b.operand.matrix =
+        (struct nib_unit_matrix){t.operand, b.memory[0], stride, inside ? b.memory[1] : NULL, q->scale_cols};
     if (!inside) {
         b.operand.block_scales = b.memory[1];
         b.operand.block_scale_stride = q->scale_cols;
@@ -142,7 +146,8 @@ enum nib_status nib_gemm_from_values(const struct nib_unit *unit, enum nib_opera
     if (unit->scale == NIB_UNIT_SCALE_UE4M3)
         return nib_fail(error, NIB_EINVAL, "unit %s takes ue4m3 scales of %u elements; quantize the values first",
                         unit->name, unit->scale_block);
-    size_t k = values.cols, stride = nib_operand_bytes(operand, k), per = unit->scale_block != 0 ? unit->scale_block : k;
+    size_t k = values.cols, stride = nib_operand_bytes(operand, k),
+           per = unit->scale_block != 0 ? unit->scale_block : k;
     size_t blocks = per != 0 ? (k + per - 1) / per : 0;
     struct nib_gemm_buffer b = {.rows = values.rows, .k = k, .tensor_scale_decode = 1};
     b.memory[0] = nib_alloc(b.rows, stride, "operands of a product", error);
@@ -169,7 +174,8 @@ enum nib_status nib_gemm_from_values(const struct nib_unit *unit, enum nib_opera
         }
     }
     nib_fpenv_leave(saved);
-    b.operand.matrix = (struct nib_unit_matrix){operand, b.memory[0], stride, unit->scale_block != 0 ? b.memory[1] : NULL, blocks};
+    b.operand.matrix =
+        (struct nib_unit_matrix){operand, b.memory[0], stride, unit->scale_block != 0 ? b.memory[1] : NULL, blocks};
     *out = b;
     return NIB_OK;
 }

@@ -46,7 +46,8 @@ void nib_exact_add_double(struct nib_exact *x, double value) {
     int64_t significand;
     int lsb;
     nib_exact_split(value, &significand, &lsb);
-    if (significand != 0) nib_exact_add(x, significand < 0, (uint64_t)(significand < 0 ? -significand : significand), lsb);
+    if (significand != 0)
+        nib_exact_add(x, significand < 0, (uint64_t)(significand < 0 ? -significand : significand), lsb);
 }
 
 void nib_exact_add_multiple(struct nib_exact *x, const struct nib_exact *y, double factor) {

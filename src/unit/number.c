@@ -149,8 +149,8 @@ static const struct {
     int precision, emin, emax, mantissa;
     bool nearest;
 } targets[] = {
-    [NIB_RZ_FP32] = {24, -126, 127, 23, false},    [NIB_RZ_E8M13] = {14, -126, 127, 23, false},
-    [NIB_RNE_FP16] = {11, -14, 15, 10, true},      [NIB_RNE_FP32] = {24, -126, 127, 23, true},
+    [NIB_RZ_FP32] = {24, -126, 127, 23, false},   [NIB_RZ_E8M13] = {14, -126, 127, 23, false},
+    [NIB_RNE_FP16] = {11, -14, 15, 10, true},     [NIB_RNE_FP32] = {24, -126, 127, 23, true},
     [NIB_RNE_FP64] = {53, -1022, 1023, 52, true},
 };
 
@@ -163,7 +163,9 @@ uint64_t nib_round_to_bits(enum nib_unit_rounding rounding, bool negative, unsig
                            int lsb) {
     int precision = targets[rounding].precision, emin = targets[rounding].emin, mantissa = targets[rounding].mantissa;
     uint64_t exponent_field_ones = (uint64_t)(targets[rounding].emax - emin + 2);
-    uint64_t sign = (uint64_t)negative << (mantissa + (rounding == NIB_RNE_FP64 ? 11 : rounding == NIB_RNE_FP16 ? 5 : 8));
+    uint64_t sign = (uint64_t)negative << (mantissa + (rounding == NIB_RNE_FP64   ? 11
+                                                       : rounding == NIB_RNE_FP16 ? 5
+                                                                                  : 8));
     if (magnitude == 0) return sign; /* a lone sticky bit lies below half of every ulp used here */
     int exponent = top_bit(magnitude) + lsb;
     int ulp = (exponent < emin ? emin : exponent) - (precision - 1), drop = ulp - lsb;

@@ -26,7 +26,8 @@ void nib_pack_table_init(struct nib_pack_table *table, const struct nib_unit *un
         put(number(unit, operand, code), &table->value[code], &table->exponent[code]);
 }
 
-static void pack_small(const struct nib_pack_table *table, const void *bits, size_t k, float *value, int16_t *exponent) {
+static void pack_small(const struct nib_pack_table *table, const void *bits, size_t k, float *value,
+                       int16_t *exponent) {
     bool split = table->unit->model == NIB_UNIT_SPLIT_T_FDPA;
     size_t instruction = table->unit->k, half = instruction / 2;
     for (size_t i = 0; i < k; i++) {
@@ -47,7 +48,9 @@ static void pack_wide(const struct nib_pack_table *table, const void *bits, size
     uint32_t ones = half ? 31 : 255;
     for (size_t i = 0; i < k; i++) {
         uint32_t code = (uint32_t)nib_operand_load(operand, bits, i);
-        uint32_t wide = operand == NIB_OPERAND_BF16 ? code << 16 : operand == NIB_OPERAND_TF32 ? code & 0xFFFFE000 : code;
+        uint32_t wide = operand == NIB_OPERAND_BF16   ? code << 16
+                        : operand == NIB_OPERAND_TF32 ? code & 0xFFFFE000
+                                                      : code;
         uint32_t field = wide >> mantissa & ones;
         if (field == 0 || field == ones) {
             put(number(table->unit, operand, code), &value[i], &exponent[i]);
@@ -60,8 +63,10 @@ static void pack_wide(const struct nib_pack_table *table, const void *bits, size
 }
 
 void nib_pack_floats(const struct nib_pack_table *table, const void *bits, size_t k, float *value, int16_t *exponent) {
-    if (nib_operand_bits(table->operand) <= 8) pack_small(table, bits, k, value, exponent);
-    else pack_wide(table, bits, k, value, exponent);
+    if (nib_operand_bits(table->operand) <= 8)
+        pack_small(table, bits, k, value, exponent);
+    else
+        pack_wide(table, bits, k, value, exponent);
 }
 
 void nib_pack_exponents(const uint8_t *scales, size_t count, int32_t *exponent) {

@@ -51,7 +51,7 @@ NIB_INLINE vi i_select(vi mask, vi yes, vi no) { return (mask & yes) | (~mask & 
 /* Fixes the order of a sum: free to choose one, gcc computes all terms first and spills them. */
 #if defined(__x86_64__) && NIB_LANES > 4
 NIB_INLINE vi i_pin(vi x) {
-    #if NIB_LANES == 16
+#if NIB_LANES == 16
     __asm__("" : "+v"(x));
 #else
     __asm__("" : "+x"(x));
@@ -63,8 +63,9 @@ NIB_INLINE vi i_pin(vi x) { return x; }
 #endif
 NIB_INLINE vf f_keep(vi mask, vf x) { return (vf)(mask & (vi)x); }
 
-/* d_multiply_add is for exact sums only: it may or may not round between. h_: 16-bit lanes; h_dot sums the products of a pair. b_dot: unsigned bytes of x times signed bytes of
- * y, a pair summed to 16 bits; callers stay below its saturation. b_dot4 sums four to 32 bits. */
+/* d_multiply_add is for exact sums only: it may or may not round between. h_: 16-bit lanes; h_dot sums the products of
+ * a pair. b_dot: unsigned bytes of x times signed bytes of y, a pair summed to 16 bits; callers stay below its
+ * saturation. b_dot4 sums four to 32 bits. */
 #if NIB_LANES == 16
 NIB_INLINE vi i_max(vi x, vi y) { return (vi)_mm512_max_epi32((__m512i)x, (__m512i)y); }
 NIB_INLINE vi i_min(vi x, vi y) { return (vi)_mm512_min_epi32((__m512i)x, (__m512i)y); }

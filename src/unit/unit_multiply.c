@@ -44,7 +44,8 @@ enum nib_status nib_unit_multiply(const struct nib_unit *unit, const struct nib_
         /* Column by column, so that a panel of B stays in the cache. */
 #pragma omp for schedule(dynamic, 8)
         for (int64_t tile = 0; tile < count; tile++)
-            multiply_tile(&plan, (size_t)tile % plan.row_tiles, (size_t)tile / plan.row_tiles, c, c_stride, d, d_stride);
+            multiply_tile(&plan, (size_t)tile % plan.row_tiles, (size_t)tile / plan.row_tiles, c, c_stride, d,
+                          d_stride);
         nib_fpenv_leave(saved);
     }
     nib_unit_plan_clear(&plan);

@@ -15,8 +15,8 @@
 
 static const char *const kinds[] = {"unit", NULL};
 static const char *const evidences[] = {"hardware", "published", "extrapolated", NULL};
-static const char *const models[] = {"t-fdpa", "st-fdpa", "gst-fdpa", "split-t-fdpa", "integer", "fma-chain", "e-fdpa",
-                                     "ftz-pairwise", "tr-fdpa", "gtr-fdpa", NULL};
+static const char *const models[] = {"t-fdpa", "st-fdpa",      "gst-fdpa", "split-t-fdpa", "integer", "fma-chain",
+                                     "e-fdpa", "ftz-pairwise", "tr-fdpa",  "gtr-fdpa",     NULL};
 static const char *const accumulators[] = {"fp32", "fp16", "s32", "fp64", NULL};
 static const char *const roundings[] = {"rz-fp32", "rz-e8m13", "rne-fp16", "rne-fp32", "rne-fp64", "exact", NULL};
 static const char *const scales[] = {"none", "ue8m0", "ue4m3", NULL};
@@ -149,15 +149,16 @@ static const char *contradiction(const struct nib_unit *u) {
         if (u->accumulator == NIB_ACC_FP32 && u->rounding != NIB_RNE_FP32) return "this model rounds by rne-fp32";
     } else if (u->accumulator == NIB_ACC_FP64)
         return "only a chain of multiply-adds accumulates in fp64";
-    if (u->model == NIB_UNIT_FTZ_PAIRWISE && u->block != 2 && u->block != 4) return "pairwise sums have blocks of 2 or 4";
+    if (u->model == NIB_UNIT_FTZ_PAIRWISE && u->block != 2 && u->block != 4)
+        return "pairwise sums have blocks of 2 or 4";
     if (u->model == NIB_UNIT_SPLIT_T_FDPA && (u->block != u->k || u->k % 4 != 0))
         return "the split model has one block, a multiple of 4";
     if (u->second_fraction_bits != 0 && u->second_fraction_bits < u->fraction_bits)
         return "second_fraction_bits must not be smaller than fraction_bits";
     if (u->model == NIB_UNIT_ST_FDPA && (u->scale != NIB_UNIT_SCALE_UE8M0 || u->scale_block % u->block != 0))
         return "the model st-fdpa takes ue8m0 scales of whole blocks";
-    if (u->model == NIB_UNIT_GST_FDPA && (u->scale == NIB_UNIT_SCALE_NONE || u->scale_block % u->group != 0 ||
-                                          u->block % u->scale_block != 0))
+    if (u->model == NIB_UNIT_GST_FDPA &&
+        (u->scale == NIB_UNIT_SCALE_NONE || u->scale_block % u->group != 0 || u->block % u->scale_block != 0))
         return "block must be a multiple of scale_block, and that of group";
     return NULL;
 }
@@ -253,7 +254,8 @@ enum nib_status nib_unit_accepts(const struct nib_unit *unit, enum nib_operand a
         return nib_fail(error, NIB_EINVAL, "unit %s takes two operands of one format, not %s and %s", unit->name,
                         nib_operand_name(a), nib_operand_name(b));
     if (k == 0 || k % unit->k != 0)
-        return nib_fail(error, NIB_EINVAL, "K is %zu; expected a multiple of %u, the K of one %s instruction (%zu is next)",
-                        k, unit->k, unit->name, (k / unit->k + 1) * unit->k);
+        return nib_fail(error, NIB_EINVAL,
+                        "K is %zu; expected a multiple of %u, the K of one %s instruction (%zu is next)", k, unit->k,
+                        unit->name, (k / unit->k + 1) * unit->k);
     return NIB_OK;
 }

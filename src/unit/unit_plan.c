@@ -31,15 +31,16 @@ static const struct nib_unit_kernel *kernel_for(size_t isa, const struct nib_uni
 
 /* The fastest kernel up to the one asked for. A kernel that exists for a lesser instruction set alone
  * is used with a greater one, too. */
-static enum nib_status find_kernel(const struct nib_unit_job *job, const char *isa,
-                                   const struct nib_unit_kernel **out, struct nib_error *error) {
+static enum nib_status find_kernel(const struct nib_unit_job *job, const char *isa, const struct nib_unit_kernel **out,
+                                   struct nib_error *error) {
     *out = NULL;
     if (isa == NULL) isa = getenv("NIBBLE_ISA");
     if (isa != NULL && isa[0] == 0) isa = NULL;
     if (isa != NULL && strcmp(isa, "ref") == 0) return NIB_OK;
     size_t limit = ISAS;
     if (isa != NULL) {
-        for (limit = 0; limit < ISAS && strcmp(isas[limit].name, isa) != 0; limit++) {}
+        for (limit = 0; limit < ISAS && strcmp(isas[limit].name, isa) != 0; limit++) {
+        }
         if (limit == ISAS)
             return nib_fail(error, NIB_EINVAL, "no instruction set \"%s\"; expected ref, generic, avx2 or avx512", isa);
         if (isas[limit].kernels() == NULL)
@@ -123,7 +124,8 @@ void nib_unit_plan_tile(const struct nib_unit_plan *plan, size_t i, size_t j, si
     }
     for (size_t r = 0; r < plan->rows && row + r < job->m; r++)
         for (size_t s = 0; s < plan->columns && column + s < job->n; s++)
-            acc[r * plan->columns + s] = nib_unit_chain_ref(job, row + r, column + s, k0, k1, acc[r * plan->columns + s]);
+            acc[r * plan->columns + s] =
+                nib_unit_chain_ref(job, row + r, column + s, k0, k1, acc[r * plan->columns + s]);
 }
 
 /* An accumulator as binary32: exact, or rounded to nearest from S32. */
@@ -173,8 +175,10 @@ void nib_unit_plan_outer(const struct nib_unit_plan *plan, size_t i, size_t j, s
             }
             float sa = nib_outer_scale(&outer->a, r, k / outer->period);
             float sb = nib_outer_scale(&outer->b, c, k / outer->period);
-            if (outer->form == NIB_OUTER_PRODUCT) sum[t] = fmaf(sa * sb, part, sum[t]);
-            else sum[t] = fmaf(part * sa, sb, sum[t]);
+            if (outer->form == NIB_OUTER_PRODUCT)
+                sum[t] = fmaf(sa * sb, part, sum[t]);
+            else
+                sum[t] = fmaf(part * sa, sb, sum[t]);
         }
     }
     unify_nan(sum, count);

@@ -26,8 +26,10 @@ bool nib_ref_specials(const struct nib_number *a, const struct nib_number *b, si
         if (a[k].class < NIB_NUMBER_INFINITE && b[k].class < NIB_NUMBER_INFINITE) continue;
         bool zero = a[k].class == NIB_NUMBER_ZERO || b[k].class == NIB_NUMBER_ZERO;
         if (zero || a[k].class == NIB_NUMBER_NAN || b[k].class == NIB_NUMBER_NAN) *nan = true;
-        if (a[k].negative != b[k].negative) minus = true;
-        else plus = true;
+        if (a[k].negative != b[k].negative)
+            minus = true;
+        else
+            plus = true;
     }
     if (plus && minus) *nan = true;
     *negative = minus;
@@ -100,9 +102,10 @@ uint64_t nib_ref_add(enum nib_accumulator accumulator, uint64_t x_bits, uint64_t
                                    nib_number_of_accumulator(accumulator, y_bits)};
     float value[2], sum;
     for (int i = 0; i < 2; i++) { /* both formats fit binary32 */
-        uint32_t bits = (uint32_t)nib_round_to_bits(NIB_RNE_FP32, number[i].negative, number[i].significand, false,
-                                                    number[i].lsb);
-        if (number[i].class == NIB_NUMBER_INFINITE) bits = (uint32_t)nib_infinity_bits(NIB_ACC_FP32, number[i].negative);
+        uint32_t bits =
+            (uint32_t)nib_round_to_bits(NIB_RNE_FP32, number[i].negative, number[i].significand, false, number[i].lsb);
+        if (number[i].class == NIB_NUMBER_INFINITE)
+            bits = (uint32_t)nib_infinity_bits(NIB_ACC_FP32, number[i].negative);
         if (number[i].class == NIB_NUMBER_NAN) return nib_nvidia_nan_bits(accumulator);
         memcpy(&value[i], &bits, sizeof bits);
     }

@@ -35,7 +35,8 @@ struct product {
 };
 
 /* M x N x K Gaussian values, quantized if a quantizer is named, or cast to an operand format. */
-static bool make(struct product *p, const char *unit, const char *quantizer, const char *operand, size_t m, size_t n, size_t k) {
+static bool make(struct product *p, const char *unit, const char *quantizer, const char *operand, size_t m, size_t n,
+                 size_t k) {
     struct nib_error error = {.text = ""};
     enum nib_status status = nib_unit_open(unit, &p->unit, &error);
     p->quantizer = NULL;
@@ -51,14 +52,21 @@ static bool make(struct product *p, const char *unit, const char *quantizer, con
             continue;
         }
         struct nib_quantized q;
-        status = nib_quantized_alloc(p->quantizer, view.rows, k, NIB_ALONG_COLS, NIB_WANT_PACKED | NIB_WANT_SCALES, &q, &error);
+        status = nib_quantized_alloc(p->quantizer, view.rows, k, NIB_ALONG_COLS, NIB_WANT_PACKED | NIB_WANT_SCALES, &q,
+                                     &error);
         if (status == NIB_OK) status = nib_quantize(p->quantizer, view, NULL, &q, &error);
         if (status == NIB_OK) status = nib_gemm_from_quantized(p->unit, p->quantizer, &q, buffer, &error);
         nib_quantized_free(&q);
     }
     NIB_CHECKF(status == NIB_OK, "%s", error.text);
-    p->gemm = (struct nib_gemm){.unit = p->unit, .m = m, .n = n, .k = k, .a = p->a.operand, .b = p->b.operand,
-        .block_scale_k = p->a.block_scale_k, .alpha = p->a.tensor_scale_decode * p->b.tensor_scale_decode};
+    p->gemm = (struct nib_gemm){.unit = p->unit,
+                                .m = m,
+                                .n = n,
+                                .k = k,
+                                .a = p->a.operand,
+                                .b = p->b.operand,
+                                .block_scale_k = p->a.block_scale_k,
+                                .alpha = p->a.tensor_scale_decode * p->b.tensor_scale_decode};
     return status == NIB_OK;
 }
 static void drop(struct product *p) {
@@ -81,13 +89,20 @@ static const struct {
     const char *unit, *quantizer, *operand;
     unsigned promote, split;
 } cases[] = {
-    {"blackwell-tcgen05-nvfp4", "te-nvfp4", NULL, 0, 1},    {"blackwell-tcgen05-mxfp4", "ocp-mxfp4", NULL, 0, 3},
-    {"blackwell-tcgen05-mxf8f6f4", NULL, "e4m3", 0, 1},     {"blackwell-rtx-mma-mxf8f6f4", "ocp-mxfp4", NULL, 2, 1},
-    {"ampere-mma-int8-k16-s32", "e1m2-fp32", NULL, 0, 1},   {"ampere-mma-int8-k16-s32", "e2m1-fp32", NULL, 0, 2},
-    {"hopper-wgmma-fp8-f32", NULL, "e4m3", 4, 1},           {"hopper-wgmma-fp8-f16", NULL, "e5m2", 0, 2},
-    {"hopper-mma-fp8-f32", NULL, "e4m3", 0, 1},             {"hopper-wgmma-16bit-f32", NULL, "bf16", 0, 4},
-    {"hopper-wgmma-16bit-f32", NULL, "fp16", 3, 2},         {"hopper-wgmma-tf32-f32", NULL, "tf32", 8, 1},
-    {"ampere-mma-int8-s32", NULL, "s8", 0, 2},              {"cdna3-mfma-16bit", NULL, "bf16", 0, 1},
+    {"blackwell-tcgen05-nvfp4", "te-nvfp4", NULL, 0, 1},
+    {"blackwell-tcgen05-mxfp4", "ocp-mxfp4", NULL, 0, 3},
+    {"blackwell-tcgen05-mxf8f6f4", NULL, "e4m3", 0, 1},
+    {"blackwell-rtx-mma-mxf8f6f4", "ocp-mxfp4", NULL, 2, 1},
+    {"ampere-mma-int8-k16-s32", "e1m2-fp32", NULL, 0, 1},
+    {"ampere-mma-int8-k16-s32", "e2m1-fp32", NULL, 0, 2},
+    {"hopper-wgmma-fp8-f32", NULL, "e4m3", 4, 1},
+    {"hopper-wgmma-fp8-f16", NULL, "e5m2", 0, 2},
+    {"hopper-mma-fp8-f32", NULL, "e4m3", 0, 1},
+    {"hopper-wgmma-16bit-f32", NULL, "bf16", 0, 4},
+    {"hopper-wgmma-16bit-f32", NULL, "fp16", 3, 2},
+    {"hopper-wgmma-tf32-f32", NULL, "tf32", 8, 1},
+    {"ampere-mma-int8-s32", NULL, "s8", 0, 2},
+    {"cdna3-mfma-16bit", NULL, "bf16", 0, 1},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -108,7 +123,8 @@ static void threads_tiles_and_instruction_sets_change_no_bit(void) {
             for (int threads = 1; threads <= 7; threads += 3) {
                 memset(got, 0xCA, sizeof got);
                 if (!run(&p.gemm, isas[isa], threads, got)) return;
-                NIB_CHECKF(memcmp(got, want, sizeof want) == 0, "%s on %s, %d threads", cases[i].unit, isas[isa], threads);
+                NIB_CHECKF(memcmp(got, want, sizeof want) == 0, "%s on %s, %d threads", cases[i].unit, isas[isa],
+                           threads);
             }
         drop(&p);
     }
@@ -122,8 +138,10 @@ static void parts_of_k_are_added_in_binary32_in_order(void) {
     if (!make(&p, "hopper-wgmma-fp8-f32", NULL, "e4m3", M, N, K)) return;
     for (int promoted = 0; promoted < 2; promoted++) {
         struct nib_gemm g = p.gemm;
-        if (promoted) g.promote = 4;
-        else g.split_k = 4;
+        if (promoted)
+            g.promote = 4;
+        else
+            g.split_k = 4;
         if (!run(&g, NULL, 1, whole)) return;
         for (size_t k = 0; k < K; k += 128) {
             g = p.gemm;
@@ -211,8 +229,10 @@ static void the_epilogue_rounds_alpha_then_beta_then_the_type(void) {
         float value = 0.3f * acc[i];
         value = fmaf(-1.7f, c[i], value);
         double exact = (double)value, got = nib_operand_value(NIB_OPERAND_BF16, half[i]);
-        double up = nib_operand_value(NIB_OPERAND_BF16, half[i] + 1u), down = nib_operand_value(NIB_OPERAND_BF16, half[i] - 1u);
-        NIB_CHECKF(fabs(got - exact) <= fabs(up - exact) && fabs(got - exact) <= fabs(down - exact), "%g for %g", got, exact);
+        double up = nib_operand_value(NIB_OPERAND_BF16, half[i] + 1u),
+               down = nib_operand_value(NIB_OPERAND_BF16, half[i] - 1u);
+        NIB_CHECKF(fabs(got - exact) <= fabs(up - exact) && fabs(got - exact) <= fabs(down - exact), "%g for %g", got,
+                   exact);
         if (fabsf(1000 * acc[i]) >= 464) CU_ASSERT_EQUAL(byte[i] & 0x7F, 0x7E); /* saturates at 448 */
     }
     drop(&p);
@@ -243,18 +263,22 @@ static void errors_are_those_of_exact_rational_arithmetic(void) {
                     const uint8_t *bits = (const uint8_t *)x->matrix.bits + row * x->matrix.stride;
                     uint64_t code = 0;
                     unsigned width = nib_operand_bits(x->matrix.operand);
-                    if (width == 4) code = bits[at / 2] >> (at % 2 * 4) & 15;
-                    else memcpy(&code, bits + at * (width / 8), width / 8);
+                    if (width == 4)
+                        code = bits[at / 2] >> (at % 2 * 4) & 15;
+                    else
+                        memcpy(&code, bits + at * (width / 8), width / 8);
                     mpq_set_d(factor, nib_operand_value(x->matrix.operand, code));
                     mpq_mul(term, term, factor);
                     if (x->matrix.scales != NULL) {
                         uint8_t scale = x->matrix.scales[row * x->matrix.scale_stride + at / p.unit->scale_block];
-                        mpq_set_d(factor, p.unit->scale == NIB_UNIT_SCALE_UE8M0 ? ldexp(1, scale - 127)
-                                                                               : nib_operand_value(NIB_OPERAND_E4M3, scale));
+                        mpq_set_d(factor, p.unit->scale == NIB_UNIT_SCALE_UE8M0
+                                              ? ldexp(1, scale - 127)
+                                              : nib_operand_value(NIB_OPERAND_E4M3, scale));
                         mpq_mul(term, term, factor);
                     }
                     if (x->block_scales != NULL) {
-                        mpq_set_d(factor, (double)x->block_scales[row * x->block_scale_stride + at / p.gemm.block_scale_k]);
+                        mpq_set_d(factor,
+                                  (double)x->block_scales[row * x->block_scale_stride + at / p.gemm.block_scale_k]);
                         mpq_mul(term, term, factor);
                     }
                 }
@@ -268,8 +292,8 @@ static void errors_are_those_of_exact_rational_arithmetic(void) {
             exact_count += mpq_sgn(term) == 0;
         }
         mpq_clears(sum, term, factor, NULL);
-        NIB_CHECKF(report.max_abs >= largest && report.max_abs <= nextafter(largest, INFINITY), "%s: largest error %a, expected %a",
-                   cases[i].unit, report.max_abs, largest);
+        NIB_CHECKF(report.max_abs >= largest && report.max_abs <= nextafter(largest, INFINITY),
+                   "%s: largest error %a, expected %a", cases[i].unit, report.max_abs, largest);
         CU_ASSERT_EQUAL(report.exact, exact_count);
         CU_ASSERT_EQUAL(report.outputs, M * N);
         drop(&p);
@@ -285,7 +309,8 @@ static void the_anatomy_adds_up(void) {
     if (!make(&p, "blackwell-tcgen05-nvfp4", "te-nvfp4", NULL, M, N, K)) return;
     if (!run(&p.gemm, NULL, 2, d)) return;
     NIB_OK_OR_FAIL(nib_gemm_dissect(&p.gemm, view_of(p.x, M, K), view_of(p.y, N, K), p.a.tensor_scale_decode,
-                                    p.b.tensor_scale_decode, d, N, 0, 2, &s, &error), error);
+                                    p.b.tensor_scale_decode, d, N, 0, 2, &s, &error),
+                   error);
     /* Gaussian values through NVFP4 lose 9.05e-3 of the squared norm; independent errors add. */
     CU_ASSERT(fabs(s.from_a - 9.05e-3) < 1.5e-3 && fabs(s.from_b - 9.05e-3) < 1.5e-3);
     CU_ASSERT(fabs(s.from_both - s.from_a - s.from_b) < 3e-3);
@@ -345,7 +370,8 @@ static void what_does_not_fit_is_refused_with_the_number_expected(void) {
     float zero[64] = {0};
     NIB_OK_OR_FAIL(nib_quantizer_open("ocp-mxfp4", &mx, &error), error);
     NIB_OK_OR_FAIL(nib_unit_open("blackwell-tcgen05-mxf4nvf4-ue8m0", &unit, &error), error);
-    NIB_OK_OR_FAIL(nib_quantized_alloc(mx, 1, 64, NIB_ALONG_COLS, NIB_WANT_PACKED | NIB_WANT_SCALES, &q, &error), error);
+    NIB_OK_OR_FAIL(nib_quantized_alloc(mx, 1, 64, NIB_ALONG_COLS, NIB_WANT_PACKED | NIB_WANT_SCALES, &q, &error),
+                   error);
     NIB_OK_OR_FAIL(nib_quantize(mx, view_of(zero, 1, 64), NULL, &q, &error), error);
     CU_ASSERT_EQUAL(nib_gemm_from_quantized(unit, mx, &q, &buffer, &error), NIB_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(error.text, "one for 16"));
@@ -354,13 +380,13 @@ static void what_does_not_fit_is_refused_with_the_number_expected(void) {
     nib_quantizer_close(mx);
 }
 
-NIB_TEST_MAIN("products through matrix units",
-              {"threads, tiles and instruction sets change no bit", threads_tiles_and_instruction_sets_change_no_bit},
-              {"parts of K are added in binary32 in order", parts_of_k_are_added_in_binary32_in_order},
-              {"block scales of the epilogue follow the stated formula", block_scales_of_the_epilogue_follow_the_stated_formula},
-              {"the order of K is that of the instructions", the_order_of_k_is_that_of_the_instructions},
-              {"the epilogue rounds alpha, then beta, then the type", the_epilogue_rounds_alpha_then_beta_then_the_type},
-              {"errors are those of exact rational arithmetic", errors_are_those_of_exact_rational_arithmetic},
-              {"the anatomy adds up", the_anatomy_adds_up},
-              {"swizzled scales are found again", swizzled_scales_are_found_again},
-              {"what does not fit is refused with the number expected", what_does_not_fit_is_refused_with_the_number_expected})
+NIB_TEST_MAIN(
+    "products through matrix units",
+    {"threads, tiles and instruction sets change no bit", threads_tiles_and_instruction_sets_change_no_bit},
+    {"parts of K are added in binary32 in order", parts_of_k_are_added_in_binary32_in_order},
+    {"block scales of the epilogue follow the stated formula", block_scales_of_the_epilogue_follow_the_stated_formula},
+    {"the order of K is that of the instructions", the_order_of_k_is_that_of_the_instructions},
+    {"the epilogue rounds alpha, then beta, then the type", the_epilogue_rounds_alpha_then_beta_then_the_type},
+    {"errors are those of exact rational arithmetic", errors_are_those_of_exact_rational_arithmetic},
+    {"the anatomy adds up", the_anatomy_adds_up}, {"swizzled scales are found again", swizzled_scales_are_found_again},
+    {"what does not fit is refused with the number expected", what_does_not_fit_is_refused_with_the_number_expected})

@@ -18,7 +18,8 @@ static const char *unit_of(const char *section, const char *a, const char *acc, 
     return out;
 }
 
-static const void *bytes_of(struct nib_file *file, const char *section, const char *part, struct nib_tensor_info *info) {
+static const void *bytes_of(struct nib_file *file, const char *section, const char *part,
+                            struct nib_tensor_info *info) {
     char name[64];
     size_t index;
     struct nib_error error;

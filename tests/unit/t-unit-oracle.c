@@ -58,8 +58,10 @@ static uint64_t code_of(enum nib_operand format, int kind) {
 
 static void store(enum nib_operand format, uint8_t *row, size_t i, uint64_t code) {
     unsigned bits = nib_operand_bits(format), width = (bits + 7) / 8;
-    if (bits == 4) row[i / 2] = (uint8_t)(i % 2 != 0 ? (row[i / 2] & 15) | (code & 15) << 4 : (row[i / 2] & 0xF0) | (code & 15));
-    else memcpy(row + i * width, &code, width);
+    if (bits == 4)
+        row[i / 2] = (uint8_t)(i % 2 != 0 ? (row[i / 2] & 15) | (code & 15) << 4 : (row[i / 2] & 0xF0) | (code & 15));
+    else
+        memcpy(row + i * width, &code, width);
 }
 
 /* Rows of one kind. With CANCEL, odd elements repeat the even ones: A negated, B not. */
@@ -71,7 +73,8 @@ static void fill(enum nib_operand format, uint8_t *bits, size_t rows, size_t k, 
             if (kind == CANCEL && i % 2 == 1) {
                 code = oracle_load(format, bits + r * stride, i - 1);
                 uint64_t other = code ^ 1ULL << (f.ebits + f.mbits);
-                if (negate && f.ebits != 0 && !(oracle_format[format].kind == O_FNUZ && (code & 0x7F) == 0)) code = other;
+                if (negate && f.ebits != 0 && !(oracle_format[format].kind == O_FNUZ && (code & 0x7F) == 0))
+                    code = other;
                 if (below(20) == 0) code = code_of(format, MIDDLE);
             }
             store(format, bits + r * stride, i, code);
@@ -87,7 +90,9 @@ static void fill_scales(enum nib_unit_scale kind, uint8_t *scales, size_t count,
 }
 
 static uint64_t accumulator_of(enum nib_accumulator accumulator, int kind) {
-    enum nib_operand format = accumulator == NIB_ACC_FP16 ? NIB_OPERAND_FP16 : accumulator == NIB_ACC_FP64 ? NIB_OPERAND_FP64 : NIB_OPERAND_FP32;
+    enum nib_operand format = accumulator == NIB_ACC_FP16   ? NIB_OPERAND_FP16
+                              : accumulator == NIB_ACC_FP64 ? NIB_OPERAND_FP64
+                                                            : NIB_OPERAND_FP32;
     if (accumulator == NIB_ACC_S32) return (uint32_t)(kind == HUGE_ONES ? 0x7FFFFFFF - below(3) : draw());
     if (kind == TINY_C) return code_of(format, below(2) ? SUBNORMAL : ZEROS);
     if (kind == RAW && below(3) != 0) kind = FINITE;
@@ -106,7 +111,8 @@ static uint64_t power_code(enum nib_operand format, long exponent) {
 }
 
 /* A product 2^exponent at place i; zero where the formats cannot make it. */
-static void put_product(enum nib_operand fa, enum nib_operand fb, uint8_t *a, uint8_t *b, size_t i, long exponent, bool minus) {
+static void put_product(enum nib_operand fa, enum nib_operand fb, uint8_t *a, uint8_t *b, size_t i, long exponent,
+                        bool minus) {
     long half = exponent / 2;
     for (int tries = 0; tries < 20; tries++) {
         long other = half + (long)below(5) - 2;
@@ -124,9 +130,11 @@ static void fill_e_zero(const struct nib_unit *unit, enum nib_operand fa, enum n
                         uint8_t *b, uint8_t *sa, uint8_t *sb) {
     memset(a, 0, nib_operand_bytes(fa, k));
     memset(b, 0, nib_operand_bytes(fb, k));
-    long border = unit->accumulator == NIB_ACC_FP16 ? -25 : -149, kept = unit->e_zero - unit->fraction_bits - (long)below(3);
+    long border = unit->accumulator == NIB_ACC_FP16 ? -25 : -149,
+         kept = unit->e_zero - unit->fraction_bits - (long)below(3);
     if (unit->model == NIB_UNIT_GST_FDPA) { /* one product of 1 in each of two groups */
-        size_t scales = k / unit->scale_block, second = unit->group / unit->scale_block + (unit->group % unit->scale_block != 0);
+        size_t scales = k / unit->scale_block,
+               second = unit->group / unit->scale_block + (unit->group % unit->scale_block != 0);
         second = unit->scale_block > unit->group ? 1 : second;
         memset(sa, 127, scales), memset(sb, 127, scales);
         put_product(fa, fb, a, b, 0, 0, false);
@@ -146,7 +154,8 @@ static void fill_e_zero(const struct nib_unit *unit, enum nib_operand fa, enum n
 }
 
 /* GST: two groups that leave one unit of the last place, or one that cancels to an exact zero. */
-static void fill_edge(const struct nib_unit *unit, size_t k, bool cancel, uint8_t *a, uint8_t *b, uint8_t *sa, uint8_t *sb) {
+static void fill_edge(const struct nib_unit *unit, size_t k, bool cancel, uint8_t *a, uint8_t *b, uint8_t *sa,
+                      uint8_t *sb) {
     enum { HALF = 1 }; /* E2M1 0.5 */
     size_t scales = k / unit->scale_block, per = unit->scale_block;
     bool e4m3 = unit->scale == NIB_UNIT_SCALE_UE4M3;
@@ -174,12 +183,14 @@ static size_t check_product(const struct nib_unit *unit, enum nib_operand fa, en
     static char c[8 * M * N], d[8 * M * N];
     struct nib_error error;
     size_t stride_a = nib_operand_bytes(fa, k), stride_b = nib_operand_bytes(fb, k), bad = 0;
-    size_t scales = unit->scale_block != 0 ? k / unit->scale_block : 0, width = nib_accumulator_bytes(unit->accumulator);
+    size_t scales = unit->scale_block != 0 ? k / unit->scale_block : 0,
+           width = nib_accumulator_bytes(unit->accumulator);
     fill(fa, a, M, k, stride_a, kind == TINY_C ? SUBNORMAL : kind, true);
     fill(fb, b, N, k, stride_b, kind == TINY_C ? SUBNORMAL : kind, false);
     fill_scales(unit->scale, sa, M * scales, kind == RAW ? 8 : (int)below(6));
     fill_scales(unit->scale, sb, N * scales, kind == RAW ? 8 : (int)below(6));
-    bool gst = unit->model == NIB_UNIT_GST_FDPA, e_zero = unit->e_zero != 0 && (!gst || unit->scale == NIB_UNIT_SCALE_UE8M0);
+    bool gst = unit->model == NIB_UNIT_GST_FDPA,
+         e_zero = unit->e_zero != 0 && (!gst || unit->scale == NIB_UNIT_SCALE_UE8M0);
     bool cancel = draw() & 1;
     for (size_t i = 0; i < M; i++) { /* M and N are equal */
         uint8_t *row_a = a + i * stride_a, *row_b = b + i * stride_b;
@@ -208,8 +219,8 @@ static size_t check_product(const struct nib_unit *unit, enum nib_operand fa, en
             memcpy(&before, c + i * width, width);
             if (got == want[i]) continue;
             if (bad++ < 3)
-                fprintf(stderr, "\n%s %s on %s, kind %d, K %zu: %" PRIX64 ", expected %" PRIX64 ", c %" PRIX64 "\n", unit->name,
-                        nib_operand_name(fa), *isas, kind, k, got, want[i], before);
+                fprintf(stderr, "\n%s %s on %s, kind %d, K %zu: %" PRIX64 ", expected %" PRIX64 ", c %" PRIX64 "\n",
+                        unit->name, nib_operand_name(fa), *isas, kind, k, got, want[i], before);
         }
     }
     return bad;
