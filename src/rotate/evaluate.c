@@ -48,6 +48,21 @@ static int entry_of(const void *context, unsigned i) {
     return o->rotation->inverse ? nib_hadamard_entry(o->rotation, i, o->index) : nib_hadamard_entry(o->rotation, o->index, i);
 }
 
+/* From the first term to the last; or in partial sums, each from its first term on, which are then added in turn. */
+static float sum_of_terms(const struct nib_rotation *r, const float *x, const struct output *output) {
+    float total = 0, part = 0;
+    bool parity = r->evaluation == NIB_EVALUATION_PARITY, whole = r->evaluation == NIB_EVALUATION_SEQUENTIAL;
+    unsigned length = parity ? (r->size + 1) / 2 : whole ? r->size : 4;
+    for (unsigned k = 0; k < r->size; k++) {
+        unsigned i = !parity ? k : k < length ? 2 * k : 2 * (k - length) + 1;
+        float term = entry_of(output, i) < 0 ? -x[i] : x[i];
+        part = k % length == 0 ? term : flushed(r, part + term);
+        if (k % length != length - 1 && k != r->size - 1) continue;
+        total = k < length ? part : flushed(r, total + part);
+    }
+    return total;
+}
+
 static void term_by_term(const struct nib_rotation *r, float *x, float *work) {
     for (unsigned j = 0; j < r->size; j++) {
         struct output output = {r, j};
@@ -56,12 +71,7 @@ static void term_by_term(const struct nib_rotation *r, float *x, float *work) {
             work[j] = nib_exact_sum(x, r->size, entry_of, &output, root ? 1 : r->factor, root ? r->size : 1);
             continue;
         }
-        float sum = 0;
-        for (unsigned i = 0; i < r->size; i++) {
-            float term = entry_of(&output, i) < 0 ? -x[i] : x[i];
-            sum = i == 0 ? term : flushed(r, sum + term);
-        }
-        work[j] = sum;
+        work[j] = sum_of_terms(r, x, &output);
     }
     memcpy(x, work, r->size * sizeof *x);
 }

@@ -17,7 +17,7 @@
 #include <string.h>
 
 static const char *const kinds[] = {"rotation", NULL};
-static const char *const evaluations[] = {"butterfly", "sequential", "exact", "unit", NULL};
+static const char *const evaluations[] = {"butterfly", "sequential", "runs", "parity", "exact", "unit", NULL};
 static const char *const normalizations[] = {"orthonormal", "none", NULL};
 static const char *const outputs[] = {"fp32", "bf16", NULL};
 static const char *const operands[] = {"bf16", "tf32", NULL};

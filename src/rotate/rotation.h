@@ -13,6 +13,8 @@ enum nib_evaluation {
     NIB_EVALUATION_BUTTERFLY,  /* in place, strides 1, 2, 4, ...; every pair (a, b) becomes (a + b, a - b); then the
                                 * base matrix, term by term */
     NIB_EVALUATION_SEQUENTIAL, /* each output term by term, from the first input to the last */
+    NIB_EVALUATION_RUNS,       /* each output as sums of four consecutive terms, added from left to right */
+    NIB_EVALUATION_PARITY,     /* each output as the sum of its even and the sum of its odd terms */
     NIB_EVALUATION_EXACT,      /* each output rounded once, factor included */
     NIB_EVALUATION_UNIT        /* products of `points` elements in a matrix unit, low bits of the index first */
 };

@@ -61,7 +61,7 @@ static void base_matrices_are_those_of_the_library(void) {
 /* Sums of integers are exact in every order, so all evaluations must give the product with the matrix. */
 static void integers_give_the_matrix_product(void) {
     static float x[MOST * 3], y[MOST * 3];
-    static const char *const ways[] = {"evaluation: butterfly\n", "evaluation: sequential\n", "evaluation: exact\n",
+    static const char *const ways[] = {"evaluation: butterfly\n", "evaluation: sequential\n", "evaluation: runs\n", "evaluation: parity\n", "evaluation: exact\n",
                                        "evaluation: unit\nunit: hopper-mma-16bit-f32\n"};
     for (size_t s = 0; s < SIZES; s++)
         for (size_t w = 0; w < 4; w++)
