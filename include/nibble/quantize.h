@@ -51,6 +51,8 @@ struct nib_quantize_options {
     uint64_t seed, stream;
     const uint8_t *random_bits;  /* NULL: Philox */
     size_t random_bytes;         /* rows * cols * (1, 2 or 4), as the sr_bits axis says */
+    uint64_t first;              /* where x is a part of a tensor: the position there of its first element, and the */
+    size_t tensor_cols;          /* columns of that tensor, for the index of Philox; 0: x is the whole */
     int threads;                 /* 0: OMP_NUM_THREADS or all; the bytes do not depend on it */
     const char *isa;             /* NULL: NIBBLE_ISA or the best one; "generic", "avx2", "avx512", "ref" */
 };

@@ -52,6 +52,9 @@ const char *nib_file_kind(const struct nib_file *file);
 /* The value of a metadata key, NULL without one. */
 const char *nib_file_metadata(const struct nib_file *file, const char *key);
 
+/* nib_mapping_release for data of a view of this file; copies that the file made stay. */
+void nib_file_release(const struct nib_file *file, const void *data, uint64_t bytes);
+
 /* Sets entry->elements to the product of the shape; false when it overflows. */
 bool nib_entry_count(struct nib_entry *entry);
 

@@ -121,6 +121,10 @@ void nib_file_close(struct nib_file *file) {
     free(file);
 }
 
+void nib_file_release(const struct nib_file *file, const void *data, uint64_t bytes) {
+    for (size_t i = 0; i < file->mapping_count; i++) nib_mapping_release(file->mappings[i], data, bytes);
+}
+
 size_t nib_file_count(const struct nib_file *file) { return file->count; }
 
 void nib_file_tensor(const struct nib_file *file, size_t i, struct nib_tensor_info *out) {

@@ -48,6 +48,19 @@ enum nib_status nib_mapping_open(const char *path, struct nib_mapping **out, str
     return NIB_OK;
 }
 
+void nib_mapping_release(const struct nib_mapping *mapping, const void *data, uint64_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), base = (uintptr_t)mapping->data;
+    uintptr_t first = (uintptr_t)data, last = first + (uintptr_t)bytes;
+    if (first < base || last > base + (uintptr_t)mapping->size) return;
+    first -= first % page; /* what stands before it has been used, too */
+    last -= last % page;
+    union {
+        uintptr_t number;
+        void *plain;
+    } address = {first};
+    if (last > first) madvise(address.plain, (size_t)(last - first), MADV_DONTNEED);
+}
+
 void nib_mapping_close(struct nib_mapping *mapping) {
     if (mapping == NULL) return;
     if (mapping->data != NULL) {

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "io/locator.h"
+#include "job/stream.h"
 #include "measure/plan.h"
 #include <omp.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@ enum { SAMPLE_COLS = 1024, COMMON_GROUP = 32 };
 
 struct source {
     struct nib_view x; /* in an open file */
+    const struct nib_file *file;
     const struct nib_distribution *distribution; /* NULL for a tensor of a file */
 };
 
@@ -125,7 +127,7 @@ static enum nib_status add_file(struct nib_bias_result *result, const struct nib
         struct nib_bias_view view = {tensor, result->paths[number], "", role.layer, NIB_GEMM_NONE,
                                      role.linear ? role.operand : NIB_OPERAND_NONE, NIB_ALONG_COLS, x.rows, x.cols};
         memcpy(view.module, role.module, sizeof view.module);
-        status = add_views(result, request, view, &(struct source){x, NULL}, error);
+        status = add_views(result, request, view, &(struct source){x, result->files[number], NULL}, error);
     }
     free(indices);
     return status;
@@ -159,27 +161,6 @@ struct work {
     size_t done;  /* shared; updated atomically */
 };
 
-/* One measurement, and the tensor amax behind it. */
-struct taken {
-    struct nib_measurement m;
-    float tensor_amax;
-};
-
-static enum nib_status measure_quantized(const struct work *work, struct nib_view x, enum nib_axis axis,
-                                         size_t quantizer, struct taken *out, struct nib_error *error) {
-    const struct nib_quantizer *q = work->request->quantizers[quantizer];
-    struct nib_quantized quantized;
-    enum nib_status status =
-        nib_quantized_alloc(q, x.rows, x.cols, axis, NIB_WANT_CODES | NIB_WANT_SCALES, &quantized, error);
-    if (status != NIB_OK) return status;
-    struct nib_quantize_options options = {.axis = axis, .threads = work->inner_threads};
-    status = nib_quantize(q, x, &options, &quantized, error);
-    if (status == NIB_OK) status = nib_measure(q, x, &quantized, &work->options, &out->m, error);
-    out->tensor_amax = quantized.tensor_amax;
-    nib_quantized_free(&quantized);
-    return status;
-}
-
 /* Only the first thread reports, so that the caller needs no lock. */
 static void report(struct work *work, size_t elements, const char *tensor) {
     size_t done;
@@ -189,28 +170,35 @@ static void report(struct work *work, size_t elements, const char *tensor) {
         work->request->progress(work->request->context, done, work->total, tensor);
 }
 
+struct reporting {
+    struct work *work;
+    const char *tensor;
+};
+
+static void report_part(void *context, size_t elements) {
+    const struct reporting *reporting = context;
+    report(reporting->work, elements, reporting->tensor);
+}
+
 /* All quantizers after one rotation. */
-static enum nib_status measure_rotated(struct work *work, struct nib_view x, const struct nib_bias_view *view,
-                                       size_t rotation, struct taken *out, struct nib_error *error) {
-    const struct nib_rotation *r = work->request->rotations[rotation];
-    enum nib_status status = NIB_OK;
-    float *rotated = NULL;
-    if (nib_rotation_size(r) > 1) {
-        rotated = nib_alloc_raw(x.rows * x.cols, sizeof *rotated, "a rotated tensor", error);
-        if (rotated == NULL) return NIB_ENOMEM;
-        status = nib_rotate(r, x, view->axis, work->inner_threads, rotated, error);
-        x = (struct nib_view){rotated, NIB_F32, x.rows, x.cols, x.cols};
-    }
-    for (size_t q = 0; status == NIB_OK && q < work->result->quantizers; q++) {
-        status = measure_quantized(work, x, view->axis, q, &out[q], error);
-        report(work, x.rows * x.cols, view->tensor);
-    }
-    free(rotated);
-    return status;
+static enum nib_status measure_rotated(struct work *work, struct nib_view x, const struct nib_file *file,
+                                       const struct nib_bias_view *view, size_t rotation, struct nib_streamed *out,
+                                       struct nib_error *error) {
+    struct reporting reporting = {work, view->tensor};
+    struct nib_stream stream = {.x = x,
+                                .axis = view->axis,
+                                .file = file,
+                                .rotation = work->request->rotations[rotation],
+                                .quantizers = work->request->quantizers,
+                                .quantizer_count = work->result->quantizers,
+                                .options = work->options,
+                                .progress = report_part,
+                                .context = &reporting};
+    return nib_stream_measure(&stream, out, error);
 }
 
 /* `m` holds the measurements by rotation and quantizer. */
-static void estimate(struct nib_bias_result *result, size_t view, const struct taken *m) {
+static void estimate(struct nib_bias_result *result, size_t view, const struct nib_streamed *m) {
     size_t quantizers = result->quantizers;
     for (size_t r = 0; r < result->rotations; r++)
         for (size_t q = 0; q < quantizers; q++) {
@@ -234,7 +222,7 @@ static enum nib_status measure_view(struct work *work, size_t number, struct nib
     struct nib_view x = source->x;
     float *sample = NULL;
     size_t each = work->result->quantizers * work->result->rotations;
-    struct taken *measurements = nib_alloc(each, sizeof *measurements, "measurements", error);
+    struct nib_streamed *measurements = nib_alloc(each, sizeof *measurements, "measurements", error);
     if (measurements == NULL) return NIB_ENOMEM;
     enum nib_status status = NIB_OK;
     if (source->distribution != NULL) {
@@ -246,7 +234,7 @@ static enum nib_status measure_view(struct work *work, size_t number, struct nib
         x = (struct nib_view){sample, NIB_F32, view->rows, view->cols, view->cols};
     }
     for (size_t r = 0; status == NIB_OK && r < work->result->rotations; r++)
-        status = measure_rotated(work, x, view, r, measurements + r * work->result->quantizers, error);
+        status = measure_rotated(work, x, source->file, view, r, measurements + r * work->result->quantizers, error);
     if (status == NIB_OK) estimate(work->result, number, measurements);
     if (status != NIB_OK && error != NULL && error->file[0] == '\0')
         snprintf(error->file, sizeof error->file, "%.255s", view->tensor);

@@ -1,5 +1,5 @@
-/* One pass over a matrix: decode scales, sum chunks in parallel, merge them by a fixed tree. */
-#include <nibble/measure.h>
+/* Measurements part by part: decode scales, sum chunks in parallel, merge them by a fixed tree. */
+#include "measure/parts.h"
 
 #include "base/error.h"
 #include "base/fpenv.h"
@@ -8,8 +8,8 @@
 #include "core/widen.h"
 #include "measure/accumulate.h"
 #include "measure/blocks.h"
-#include "measure/plan.h"
 #include "measure/sums.h"
+#include "quantize/tensor_scale.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,16 +70,21 @@ static void merge_pairwise(struct nib_sums *sums, size_t count) {
         for (size_t i = 0; i + step < count; i += 2 * step) nib_sums_merge(&sums[i], &sums[i + step]);
 }
 
-static enum nib_status decode_scales(const struct nib_scale *format, const struct nib_quantized *q, double **scale,
-                                     double **inverse, struct nib_error *error) {
+/* Decode scales times the tensor scale, that of its own line where every line has one; exact. */
+static enum nib_status decode_scales(const struct nib_quantizer *quantizer, const struct nib_scale *format,
+                                     enum nib_dtype dtype, const struct nib_quantized *q, double **scale, double **inverse,
+                                     struct nib_error *error) {
     size_t count = q->scale_rows * q->scale_cols;
     *scale = nib_alloc_raw(count, sizeof **scale, "decoded scales", error);
     *inverse = nib_alloc_raw(count, sizeof **inverse, "inverse scales", error);
     if (*scale == NULL || *inverse == NULL) return NIB_ENOMEM;
+    float tensor_scale = q->tensor_scale_decode;
     for (size_t i = 0; i < count; i++) {
         uint32_t code = 0;
         for (unsigned k = 0; k < q->scale_bytes; k++) code |= (uint32_t)q->scales[i * q->scale_bytes + k] << (8 * k);
-        double s = (double)nib_scale_decode(format, code) * (double)q->tensor_scale_decode; /* exact */
+        if (q->line_amax != NULL && i % q->scale_cols == 0)
+            tensor_scale = nib_tensor_scale_of_amax(quantizer, dtype, q->line_amax[i / q->scale_cols]).decode;
+        double s = (double)nib_scale_decode(format, code) * (double)tensor_scale;
         (*scale)[i] = s;
         (*inverse)[i] = s == 0 ? 0 : 1 / s;
     }
@@ -94,34 +99,156 @@ static void count_scales(const struct nib_scale *format, const struct nib_quanti
     }
 }
 
-static enum nib_status run(const struct pass *pass, const struct nib_plan *plan, int threads,
-                           struct nib_measurement *out, struct nib_error *error) {
-    size_t first[NIB_BATCHES + 1] = {0};
-    for (unsigned b = 0; b < plan->batches; b++) first[b + 1] = first[b] + nib_plan_chunks(plan, b);
-    struct nib_sums *sums = nib_alloc(first[plan->batches], sizeof *sums, "chunk sums", error);
-    if (sums == NULL) return NIB_ENOMEM;
-#pragma omp parallel num_threads(nib_threads(threads))
-    {
-        struct nib_fpenv saved = nib_fpenv_enter();
-#pragma omp for schedule(dynamic)
-        for (size_t i = 0; i < first[plan->batches]; i++) {
-            unsigned b = 0;
-            while (first[b + 1] <= i) b++;
-            sum_chunk(pass, nib_plan_chunk(plan, b, i - first[b]), &sums[i]);
-        }
-        nib_fpenv_leave(saved);
+struct nib_parts {
+    const struct nib_quantizer *quantizer;
+    const struct nib_block *block;
+    enum nib_axis axis;
+    int threads;
+    struct nib_plan plan;
+    size_t first[NIB_BATCHES + 1]; /* chunk of each batch */
+    struct nib_sums *sums;         /* by chunk */
+    struct nib_levels levels;
+    uint64_t scale_count[NIB_SCALE_BINS];
+};
+
+enum nib_status nib_parts_new(const struct nib_quantizer *quantizer, size_t rows, size_t cols, enum nib_axis axis,
+                              const struct nib_measure_options *options, struct nib_parts **out, struct nib_error *error) {
+    struct nib_parts *parts = nib_alloc(1, sizeof *parts, "a measurement", error);
+    if (parts == NULL) return NIB_ENOMEM;
+    struct nib_quantizer_info info;
+    nib_quantizer_describe(quantizer, &info);
+    const struct nib_block *block = info.block;
+    size_t along = nib_least_common_multiple(options->along == 0 ? 1 : options->along, block->block_cols);
+    size_t across = nib_least_common_multiple(options->across == 0 ? 1 : options->across, block->block_rows);
+    bool along_cols = axis == NIB_ALONG_COLS;
+    parts->quantizer = quantizer;
+    parts->block = block;
+    parts->axis = axis;
+    parts->threads = options->threads;
+    nib_plan_make(rows, cols, along_cols ? across : along, along_cols ? along : across, &parts->plan);
+    for (unsigned b = 0; b < parts->plan.batches; b++) parts->first[b + 1] = parts->first[b] + nib_plan_chunks(&parts->plan, b);
+    nib_levels_of(block->element, &parts->levels);
+    parts->sums = nib_alloc(parts->first[parts->plan.batches], sizeof *parts->sums, "chunk sums", error);
+    if (parts->sums == NULL) {
+        nib_parts_free(parts);
+        return NIB_ENOMEM;
     }
+    *out = parts;
+    return NIB_OK;
+}
+
+void nib_parts_free(struct nib_parts *parts) {
+    if (parts == NULL) return;
+    free(parts->sums);
+    free(parts);
+}
+
+static struct nib_rectangle chunk_at(const struct nib_parts *parts, size_t chunk) {
+    unsigned b = 0;
+    while (parts->first[b + 1] <= chunk) b++;
+    return nib_plan_chunk(&parts->plan, b, chunk - parts->first[b]);
+}
+
+/* The next part after `chunk` chunks: whole batches, or whole bands of chunks of one batch, or some chunks of one band. */
+static struct nib_part next_part(const struct nib_parts *parts, size_t chunk, size_t elements) {
+    unsigned b = 0;
+    while (parts->first[b + 1] <= chunk) b++;
+    struct nib_rectangle batch = nib_plan_batch(&parts->plan, b), place = chunk_at(parts, chunk);
+    size_t per_band = (batch.cols + parts->plan.chunk_cols - 1) / parts->plan.chunk_cols;
+    if (chunk == parts->first[b] && batch.rows * batch.cols <= elements) {
+        place = batch;
+        for (b++; b < parts->plan.batches; b++) {
+            struct nib_rectangle more = nib_plan_batch(&parts->plan, b);
+            if (place.rows * place.cols + more.rows * more.cols > elements) break;
+            if (parts->plan.by_rows)
+                place.rows += more.rows;
+            else
+                place.cols += more.cols;
+        }
+        return (struct nib_part){chunk, parts->first[b] - chunk, place};
+    }
+    size_t count = 1;
+    bool bands = (chunk - parts->first[b]) % per_band == 0 && place.rows * batch.cols <= elements;
+    if (bands) place.cols = batch.cols;
+    for (size_t step = count = bands ? per_band : 1; chunk + count < parts->first[b + 1]; count += step) {
+        struct nib_rectangle more = chunk_at(parts, chunk + count);
+        if (bands ? (place.rows + more.rows) * batch.cols > elements
+                  : more.row != place.row || place.rows * (place.cols + more.cols) > elements)
+            break;
+        if (bands)
+            place.rows += more.rows;
+        else
+            place.cols += more.cols;
+    }
+    return (struct nib_part){chunk, count, place};
+}
+
+enum nib_status nib_parts_cut(const struct nib_parts *parts, size_t elements, struct nib_part **out, size_t *count,
+                              struct nib_error *error) {
+    size_t chunks = parts->first[parts->plan.batches], found = 0;
+    for (size_t chunk = 0; chunk < chunks; found++) chunk += next_part(parts, chunk, elements).count;
+    struct nib_part *list = nib_alloc(found, sizeof *list, "parts of a tensor", error);
+    if (list == NULL) return NIB_ENOMEM;
+    found = 0;
+    for (size_t chunk = 0; chunk < chunks; chunk += list[found++].count) list[found] = next_part(parts, chunk, elements);
+    *out = list;
+    *count = found;
+    return NIB_OK;
+}
+
+enum nib_status nib_parts_add(struct nib_parts *parts, const struct nib_part *part, struct nib_view x,
+                              const struct nib_quantized *q, struct nib_error *error) {
+    struct pass pass = {.x = x,
+                        .codes = q->codes,
+                        .along_cols = parts->axis == NIB_ALONG_COLS,
+                        .block_across = parts->block->block_rows,
+                        .block_along = parts->block->block_cols,
+                        .scale_cols = q->scale_cols,
+                        .levels = parts->levels};
+    double *scale = NULL, *inverse = NULL;
+    struct nib_fpenv saved = nib_fpenv_enter();
+    enum nib_status status = decode_scales(parts->quantizer, parts->block->scale, x.dtype, q, &scale, &inverse, error);
+    nib_fpenv_leave(saved);
+    if (status == NIB_OK) {
+        pass.scale = scale;
+        pass.inverse = inverse;
+        count_scales(parts->block->scale, q, parts->scale_count);
+#pragma omp parallel num_threads(nib_threads(parts->threads))
+        {
+            struct nib_fpenv own = nib_fpenv_enter();
+#pragma omp for schedule(dynamic)
+            for (size_t i = 0; i < part->count; i++) {
+                struct nib_rectangle chunk = chunk_at(parts, part->first + i);
+                chunk.row -= part->place.row;
+                chunk.col -= part->place.col;
+                sum_chunk(&pass, chunk, &parts->sums[part->first + i]);
+            }
+            nib_fpenv_leave(own);
+        }
+    }
+    free(inverse);
+    free(scale);
+    return status;
+}
+
+void nib_parts_finish(struct nib_parts *parts, struct nib_measurement *out) {
+    const struct nib_plan *plan = &parts->plan;
     struct nib_fpenv saved = nib_fpenv_enter();
     struct nib_sums batch[NIB_BATCHES] = {{0}};
+    memset(out, 0, sizeof *out);
     for (unsigned b = 0; b < plan->batches; b++) {
-        merge_pairwise(sums + first[b], first[b + 1] - first[b]);
-        batch[b] = out->batch[b] = sums[first[b]];
+        merge_pairwise(parts->sums + parts->first[b], parts->first[b + 1] - parts->first[b]);
+        batch[b] = out->batch[b] = parts->sums[parts->first[b]];
     }
     merge_pairwise(batch, plan->batches);
     out->total = batch[0];
     nib_fpenv_leave(saved);
-    free(sums);
-    return NIB_OK;
+    out->element = parts->block->element;
+    out->bits_per_value = parts->block->bits_per_value;
+    memcpy(out->scale_count, parts->scale_count, sizeof out->scale_count);
+    out->batches_of_rows = plan->by_rows;
+    out->unit = plan->unit;
+    out->batches = plan->batches;
 }
 
 enum nib_status nib_measure(const struct nib_quantizer *quantizer, struct nib_view x, const struct nib_quantized *q,
@@ -132,46 +259,12 @@ enum nib_status nib_measure(const struct nib_quantizer *quantizer, struct nib_vi
     if (q->rows != x.rows || q->cols != x.cols)
         return nib_fail(error, NIB_EINVAL, "the input is %zux%zu, its codes are %zux%zu", x.rows, x.cols, q->rows,
                         q->cols);
-    struct nib_quantizer_info info;
-    nib_quantizer_describe(quantizer, &info);
-    const struct nib_block *block = info.block;
-    struct pass pass = {.x = x,
-                        .codes = q->codes,
-                        .along_cols = q->axis == NIB_ALONG_COLS,
-                        .block_across = block->block_rows,
-                        .block_along = block->block_cols,
-                        .scale_cols = q->scale_cols};
-    size_t along = nib_least_common_multiple(options->along == 0 ? 1 : options->along, block->block_cols);
-    size_t across = nib_least_common_multiple(options->across == 0 ? 1 : options->across, block->block_rows);
-    struct nib_plan plan;
-    nib_plan_make(x.rows, x.cols, pass.along_cols ? across : along, pass.along_cols ? along : across, &plan);
-    nib_levels_of(block->element, &pass.levels);
-
-    double *scale = NULL, *inverse = NULL;
-    struct nib_fpenv saved = nib_fpenv_enter();
-    enum nib_status status = decode_scales(block->scale, q, &scale, &inverse, error);
-    nib_fpenv_leave(saved);
-    struct nib_measurement *result = NULL;
-    if (status == NIB_OK) {
-        result = nib_alloc(1, sizeof *result, "a measurement", error);
-        if (result == NULL) status = NIB_ENOMEM;
-    }
-    if (status == NIB_OK) {
-        pass.scale = scale;
-        pass.inverse = inverse;
-        status = run(&pass, &plan, options->threads, result, error);
-    }
-    if (status == NIB_OK) {
-        result->element = block->element;
-        result->bits_per_value = block->bits_per_value;
-        count_scales(block->scale, q, result->scale_count);
-        result->batches_of_rows = plan.by_rows;
-        result->unit = plan.unit;
-        result->batches = plan.batches;
-        *out = *result;
-    }
-    free(result);
-    free(inverse);
-    free(scale);
+    struct nib_parts *parts = NULL;
+    enum nib_status status = nib_parts_new(quantizer, x.rows, x.cols, q->axis, options, &parts, error);
+    if (status != NIB_OK) return status;
+    struct nib_part whole = {0, parts->first[parts->plan.batches], {0, 0, x.rows, x.cols}};
+    status = nib_parts_add(parts, &whole, x, q, error);
+    if (status == NIB_OK) nib_parts_finish(parts, out);
+    nib_parts_free(parts);
     return status;
 }

@@ -120,7 +120,7 @@ static enum nib_status quantize_lines(const struct nib_quantizer *q, struct nib_
         if (part.packed != NULL) part.packed += i * out->packed_stride;
         if (part.scales != NULL) part.scales += i * out->scale_cols * out->scale_bytes;
         struct nib_sr_source here = *random;
-        here.first += at;
+        here.first += i * (along_cols ? random->cols : 1);
         enum nib_status status = quantize_part(q, line, options, &here, isa, reference, &part, error);
         if (status != NIB_OK) return status;
         if (out->line_amax != NULL) out->line_amax[i] = part.tensor_amax;

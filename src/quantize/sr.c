@@ -91,7 +91,8 @@ enum nib_status nib_sr_source_make(unsigned bytes, struct nib_view x, const stru
     if (options->random_bits != NULL && options->random_bytes != needed)
         return nib_fail(error, NIB_EINVAL, "random bits: %zu bytes for %zu x %zu elements of %u bits; expected %zu bytes",
                         options->random_bytes, x.rows, x.cols, 8 * bytes, needed);
-    *out = (struct nib_sr_source){bytes, options->seed, options->stream, options->random_bits, 0, x.cols};
+    *out = (struct nib_sr_source){bytes, options->seed, options->stream, options->random_bits, options->first,
+                                  options->tensor_cols != 0 ? options->tensor_cols : x.cols};
     return NIB_OK;
 }
 
