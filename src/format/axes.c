@@ -36,13 +36,33 @@ const size_t nib_axis_count = COUNT(nib_axis_table);
 
 bool nib_axes_stochastic(const struct nib_axes *axes) { return axes->rounding == NIB_ROUNDING_SR; }
 
+unsigned nib_axes_random_bytes(const struct nib_axes *axes) {
+    if (axes->sr_form == NIB_SR_TE) return 1;
+    return axes->sr_form < NIB_SR_TE ? 1u << axes->sr_bits : 4;
+}
+
+/* Whether a condition on stochastic rounding holds; others always do here. */
+static bool stochastic_holds(enum nib_applies applies, const struct nib_axes *axes) {
+    if (applies == NIB_APPLIES_SR_BITS) return nib_axes_stochastic(axes) && axes->sr_form < NIB_SR_TE;
+    return applies != NIB_APPLIES_SR || nib_axes_stochastic(axes);
+}
+
+static bool is_e2m1(const struct nib_element *element) {
+    static const float levels[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    bool same = element->symmetric && element->has_negative_zero;
+    for (int i = 0; i < 8; i++) same = same && element->level[i] == levels[i];
+    return same;
+}
+
 bool nib_axis_applies(enum nib_applies applies, const struct nib_block *block) {
     switch (applies) {
     case NIB_APPLIES_TENSOR: return block->has_tensor_scale;
     case NIB_APPLIES_NO_TENSOR: return !block->has_tensor_scale;
     case NIB_APPLIES_E8M0: return block->scale->kind == NIB_SCALE_E8M0;
     case NIB_APPLIES_NOT_E8M0: return block->scale->kind != NIB_SCALE_E8M0;
+    case NIB_APPLIES_E2M1_SR: return is_e2m1(block->element);
     case NIB_APPLIES_SR:
+    case NIB_APPLIES_SR_BITS:
     case NIB_APPLIES_SELECT:
     case NIB_APPLIES_ANY: break;
     }
@@ -56,6 +76,8 @@ const char *nib_applies_text(enum nib_applies applies) {
     case NIB_APPLIES_E8M0: return "an E8M0 block scale";
     case NIB_APPLIES_NOT_E8M0: return "a block scale other than E8M0";
     case NIB_APPLIES_SR: return "stochastic rounding, set before it";
+    case NIB_APPLIES_SR_BITS: return "stochastic rounding, set before it, in a form that takes any number of bits";
+    case NIB_APPLIES_E2M1_SR: return "E2M1 elements";
     case NIB_APPLIES_SELECT: return "a choice of select other than none, set before it";
     case NIB_APPLIES_ANY: break;
     }
@@ -101,7 +123,7 @@ void nib_axes_copy(struct nib_axes *to, const struct nib_axes *from, size_t inde
 bool nib_axes_hold(const struct nib_axes *axes, size_t index, const struct nib_block *block) {
     const struct nib_axis_info *axis = &nib_axis_table[index];
     if (!nib_axis_applies(axis->applies, block)) return false;
-    if (axis->applies == NIB_APPLIES_SR && !nib_axes_stochastic(axes)) return false;
+    if (!stochastic_holds(axis->applies, axes)) return false;
     if (axis->applies == NIB_APPLIES_SELECT && axes->select == NIB_SELECT_NONE) return false;
     if (axes->procedure != NIB_PROCEDURE_AXES && axis->offset != offsetof(struct nib_axes, procedure)) return false;
     if (axis->is_number) return true;
@@ -149,7 +171,7 @@ enum nib_status nib_axes_set(struct nib_axes *axes, const struct nib_block *bloc
     if (!nib_axis_applies(axis->applies, block))
         return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to block format %s: it needs %s",
                            axis->name, block->name, nib_applies_text(axis->applies));
-    if (axis->applies == NIB_APPLIES_SR && !nib_axes_stochastic(axes))
+    if (!stochastic_holds(axis->applies, axes))
         return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to rounding %s: it needs %s", axis->name,
                            nib_axis_table[nib_axis_find("rounding")].choices[axes->rounding].name, nib_applies_text(axis->applies));
     if (axis->applies == NIB_APPLIES_SELECT && axes->select == NIB_SELECT_NONE)

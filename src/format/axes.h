@@ -31,7 +31,7 @@ struct nib_axes {
 };
 
 enum nib_applies { NIB_APPLIES_ANY, NIB_APPLIES_TENSOR, NIB_APPLIES_NO_TENSOR, NIB_APPLIES_E8M0, NIB_APPLIES_NOT_E8M0, NIB_APPLIES_SR,
-                   NIB_APPLIES_SELECT };
+                   NIB_APPLIES_SELECT, NIB_APPLIES_SR_BITS, NIB_APPLIES_E2M1_SR };
 
 struct nib_axis_choice {
     const char *name, *what;
@@ -52,6 +52,8 @@ extern const size_t nib_axis_count;
 
 /* Whether the rounding axis asks for random bits. */
 bool nib_axes_stochastic(const struct nib_axes *axes);
+/* Bytes of the random integer of an element. */
+unsigned nib_axes_random_bytes(const struct nib_axes *axes);
 /* Whether a condition holds for a block format (SR and SELECT may hold for any), and in words ("the block format has a tensor scale"). */
 bool nib_axis_applies(enum nib_applies applies, const struct nib_block *block);
 const char *nib_applies_text(enum nib_applies applies);

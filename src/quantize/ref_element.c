@@ -164,8 +164,9 @@ static uint8_t number_code(const struct nib_quantizer *q, bool bf16, float x, fl
     if (axes->rounding == NIB_ROUNDING_RTZ_LOG2_INPUT && fabsf(y) < 8 && nib_bits_of_float(fabsf(y)) >= (bf16 ? 0x40FE9E10u : 0x40FFFFFFu))
         rounded = copysignf(4, y);
     if (axes->rounding == NIB_ROUNDING_RNE_DROP && fabsf(y) < 1) rounded = copysignf(truncf(fabsf(y) * 0x1p23f) * 0x1p-23f, y);
-    uint8_t code = nib_axes_stochastic(axes) ? nib_sr_code(element, y, 8u << axes->sr_bits, random)
+    uint8_t code = nib_axes_stochastic(axes) ? nib_sr_code_by_form(q, y, random)
                                              : (uint8_t)nib_round_code(&q->rule, nib_bits_of_float(rounded));
+    if (nib_axes_stochastic(axes) && axes->sr_form == NIB_SR_RINT) return code; /* its sign is its own */
     if (isinf(y) && axes->element_inf == NIB_ELEMENT_INF_ZERO) return signbit(y) ? q->code_of_minus_zero : q->code_of_zero;
     if (!element->has_negative_zero || axes->signed_zero == NIB_SIGNED_ZERO_KEEP) return code;
     if (element->level[code] != 0) return code;

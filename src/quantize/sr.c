@@ -4,18 +4,35 @@
 #include <string.h>
 #include "base/error.h"
 #include "core/key.h"
+#include "core/philox.h"
+#include "format/quantizer.h"
 
-/* Whether part * 2^n >= (2^n - r) * step, exactly: each side as a sum of two binary64 numbers. `part` is
- * |y - level|. floor() of the left side changes nothing, because the right side of
- * floor(2^n part/step) >= 2^n - r is an integer. */
-static bool reaches(double y, double level, double step, unsigned n, uint32_t r) {
+/* The sign of 2^n * |y - level| - border * step, exactly: each side as a sum of two binary64 numbers. */
+static int compare_border(double y, double level, double step, unsigned n, double border) {
     double high = y - level, z = high - y, low = (y - (high - z)) - (level + z); /* y - level = high + low */
-    double sign = high < 0 ? -1 : 1, range = ldexp(1, (int)n), missing = range - (double)r;
-    double bound = missing * step, rest = fma(missing, step, -bound);
-    return (sign * high * range - bound) + (sign * low * range - rest) >= 0;
+    double sign = high < 0 ? -1 : 1, range = ldexp(1, (int)n);
+    double bound = border * step, rest = fma(border, step, -bound);
+    double difference = (sign * high * range - bound) + (sign * low * range - rest);
+    return (difference > 0) - (difference < 0);
 }
 
-uint8_t nib_sr_code(const struct nib_element *element, float y, unsigned n, uint32_t r) {
+/* Where F = 2^n part/step: floor(F) + r >= 2^n is F >= M with M = 2^n - r, an integer; rounding F to nearest first
+ * lowers the border by a half, which itself belongs to M by the tie rule. */
+static bool goes_away(double y, double level, double step, unsigned n, uint32_t r, enum nib_sr_comparison comparison) {
+    double missing = ldexp(1, (int)n) - (double)r;
+    bool odd = fmod(missing, 2) != 0;
+    int order = compare_border(y, level, step, n, comparison == NIB_SR_FLOOR ? missing : missing - 0.5);
+    switch (comparison) {
+    case NIB_SR_TO_EVEN: return order > 0 || (order == 0 && !odd);
+    case NIB_SR_TO_ODD: return order > 0 || (order == 0 && odd);
+    case NIB_SR_FLOOR:
+    case NIB_SR_HALF_MORE: break;
+    }
+    return order >= 0;
+}
+
+uint8_t nib_sr_code_compared(const struct nib_element *element, float y, unsigned n, uint32_t r,
+                             enum nib_sr_comparison comparison) {
     const float *level = element->level_of_rank;
     const unsigned last = element->levels - 1;
     const bool negative = signbit(y) != 0;
@@ -29,7 +46,12 @@ uint8_t nib_sr_code(const struct nib_element *element, float y, unsigned n, uint
     if (outside || level[toward] == y) return element->code_of_rank[toward];
     unsigned away = negative ? toward - 1 : toward + 1;
     double step = fabs((double)level[away] - (double)level[toward]);
-    return element->code_of_rank[reaches((double)y, (double)level[toward], step, n, r) ? away : toward];
+    bool goes = goes_away((double)y, (double)level[toward], step, n, r, comparison);
+    return element->code_of_rank[goes ? away : toward];
+}
+
+uint8_t nib_sr_code(const struct nib_element *element, float y, unsigned n, uint32_t r) {
+    return nib_sr_code_compared(element, y, n, r, NIB_SR_FLOOR);
 }
 
 /* Codes by count and sign, if every level has its negative. */
@@ -91,9 +113,35 @@ enum nib_status nib_sr_source_make(unsigned bytes, struct nib_view x, const stru
     if (options->random_bits != NULL && options->random_bytes != needed)
         return nib_fail(error, NIB_EINVAL, "random bits: %zu bytes for %zu x %zu elements of %u bits; expected %zu bytes",
                         options->random_bytes, x.rows, x.cols, 8 * bytes, needed);
-    *out = (struct nib_sr_source){bytes, options->seed, options->stream, options->random_bits, options->first,
-                                  options->tensor_cols != 0 ? options->tensor_cols : x.cols};
+    *out = (struct nib_sr_source){.bytes = bytes, .axis = options->axis, .seed = options->seed, .stream = options->stream,
+        .given = options->random_bits, .first = options->first,
+        .cols = options->tensor_cols != 0 ? options->tensor_cols : x.cols};
     return NIB_OK;
+}
+
+/* TransformerEngine's blockwise kernel: 256 threads take 128 x 128 elements; a thread takes 16 elements along the
+ * reduction axis from each Philox block, four rows one after the other, or four columns. */
+static uint32_t te_byte(const struct nib_sr_source *s, uint64_t row, uint64_t col) {
+    uint64_t tile = col / 128 + row / 128 * ((s->cols + 127) / 128), r = row % 128, c = col % 128, thread, block, at;
+    if (s->axis == NIB_ALONG_COLS) {
+        thread = r % 32 * 8 + c / 16;
+        block = r / 32;
+        at = c % 16;
+    } else {
+        thread = c % 64 / 2 * 8 + r / 16;
+        block = c / 64 * 2 + c % 2 + (s->kind == NIB_SR_SOURCE_TE ? 4 : 0);
+        at = r % 16;
+    }
+    struct nib_philox_block words = nib_philox(s->seed, s->stream + block, thread + 256 * tile);
+    return words.word[at / 4] >> 8 * (at % 4) & 0xFF;
+}
+
+static uint32_t word_of(const struct nib_sr_source *s, uint64_t index) {
+    switch (s->kind) {
+    case NIB_SR_SOURCE_TRITON: return nib_philox(s->seed, index, 0).word[0];
+    case NIB_SR_SOURCE_TORCH: return nib_philox(s->seed, s->stream, index).word[0];
+    default: return te_byte(s, index / s->cols, index % s->cols);
+    }
 }
 
 void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, uint64_t index, size_t count, uint8_t *out) {
@@ -101,6 +149,24 @@ void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, 
     size_t left = count * source->bytes;
     if (source->given != NULL) {
         memcpy(out, source->given + at, left);
+        return;
+    }
+    if (source->kind == NIB_SR_SOURCE_CVT_RS) { /* of four elements the second and the third change places */
+        struct nib_sr_source plain = *source;
+        plain.kind = NIB_SR_SOURCE_ELEMENT;
+        plain.first = 0;
+        for (size_t i = 0; i < count; i++) {
+            uint64_t place = source->first + index + i;
+            uint64_t swapped = place % 4 == 1 ? place + 1 : place % 4 == 2 ? place - 1 : place;
+            nib_sr_bytes(&plain, philox, swapped, 1, out + i * source->bytes);
+        }
+        return;
+    }
+    if (source->kind != NIB_SR_SOURCE_ELEMENT) {
+        for (size_t i = 0; i < count; i++) {
+            uint32_t word = word_of(source, source->first + index + i);
+            for (unsigned b = 0; b < source->bytes; b++) out[i * source->bytes + b] = (uint8_t)(word >> 8 * b);
+        }
         return;
     }
     while (left > 0) {

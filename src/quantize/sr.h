@@ -10,6 +10,19 @@
  * zero" is toward the one that has the sign of y. */
 uint8_t nib_sr_code(const struct nib_element *element, float y, unsigned n, uint32_t r);
 
+/* Forms that differ in how 2^n times the discarded fraction is compared with 2^n - r. */
+enum nib_sr_comparison {
+    NIB_SR_FLOOR, /* its floor: the default form */
+    NIB_SR_HALF_MORE, /* a half more */
+    NIB_SR_TO_EVEN, /* to nearest, ties to even */
+    NIB_SR_TO_ODD /* to nearest, ties to odd */
+};
+uint8_t nib_sr_code_compared(const struct nib_element *element, float y, unsigned n, uint32_t r,
+                             enum nib_sr_comparison comparison);
+/* The form, and the number of bits, that the quantizer's axes say. */
+struct nib_quantizer;
+uint8_t nib_sr_code_by_form(const struct nib_quantizer *q, float y, uint32_t r);
+
 /* A grid whose codes follow from the bits of |y| by a shift: multiples of a step below `lowest`, binades
  * of 2^(23-drop) levels from there on. A minifloat is one, and so is a grid of equal steps. */
 struct nib_sr_grid {
@@ -26,6 +39,8 @@ void nib_sr_grid_make(const struct nib_element *element, struct nib_sr_grid *out
  * (index / 16, stream), taken byte by byte in the order of the elements. */
 struct nib_sr_source {
     unsigned bytes;        /* of one element */
+    int kind;              /* enum nib_axis_sr_source */
+    enum nib_axis axis;
     uint64_t seed, stream;
     const uint8_t *given;  /* or NULL */
     uint64_t first;        /* index of the first element */

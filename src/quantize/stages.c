@@ -99,7 +99,7 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
 }
 
 static nib_stochastic_stage *stochastic_of(const struct nib_quantizer *q, const struct nib_stages *stages) {
-    bool known = q->axes.rounding == NIB_ROUNDING_SR && stages->k.sr.regular && q->axes.signed_zero <= NIB_SIGNED_ZERO_DROP;
+    bool known = q->axes.rounding == NIB_ROUNDING_SR && q->axes.sr_form == NIB_SR_CARRY && stages->k.sr.regular && q->axes.signed_zero <= NIB_SIGNED_ZERO_DROP;
     return known ? stages->isa->stochastic[stages->operation][q->axes.element_precision][q->axes.sr_bits] : NULL;
 }
 
@@ -223,8 +223,11 @@ enum nib_status nib_walk_rotate(const struct nib_rotation *rotation, const struc
 enum nib_status nib_sr_source_choose(const struct nib_quantizer *q, struct nib_view x,
                                      const struct nib_quantize_options *options, struct nib_sr_source *out,
                                      struct nib_error *error) {
-    static const unsigned bytes[] = {1, 2, 4};
-    if (nib_axes_stochastic(&q->axes)) return nib_sr_source_make(bytes[q->axes.sr_bits], x, options, out, error);
+    if (nib_axes_stochastic(&q->axes)) {
+        enum nib_status status = nib_sr_source_make(nib_axes_random_bytes(&q->axes), x, options, out, error);
+        if (status == NIB_OK) out->kind = q->axes.sr_source;
+        return status;
+    }
     if (options->random_bits != NULL)
         return nib_fail(error, NIB_EINVAL, "random bits are given, but quantizer %s does not round stochastically", q->name);
     *out = (struct nib_sr_source){.bytes = 0};

@@ -122,6 +122,9 @@ static bool quantize(struct check *c, int which) {
     side->view = c->x;
     if (rotation != NULL && !rotate(c, which, &side->view, rotation)) return false;
     side->options = (struct nib_quantize_options){.axis = which == 0 ? NIB_ALONG_COLS : NIB_ALONG_ROWS, .isa = c->isa};
+    const char *seed = row_option(c->row, "seed"), *stream = row_option(c->row, "stream");
+    if (seed != NULL) side->options.seed = strtoull(seed, NULL, 10);
+    if (stream != NULL) side->options.stream = strtoull(stream, NULL, 10);
     if (given != NULL && strcmp(given, "finite-amax") == 0) {
         side->options.has_tensor_amax = true;
         side->options.tensor_amax = finite_amax(side->view);

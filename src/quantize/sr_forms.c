@@ -1,0 +1,88 @@
+/* Forms of stochastic rounding that real kernels have, operation by operation. */
+#include <math.h>
+#include "core/key.h"
+#include "core/round.h"
+#include "format/quantizer.h"
+#include "quantize/approx.h"
+#include "quantize/sr.h"
+
+/* Levels of E2M1 by code of the magnitude. */
+static const float levels[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+static uint8_t code_of(float magnitude, bool negative) {
+    uint8_t code = 0;
+    while (code < 7 && levels[code + 1] <= magnitude) code++;
+    return (uint8_t)(code | (negative ? 8 : 0));
+}
+static float step_at(float magnitude) { return magnitude < 2 ? 0.5f : magnitude < 4 ? 1 : 2; }
+
+static uint8_t te(float y, uint32_t r) {
+    float a = isfinite(y) ? fabsf(y) : 6, t = fmaf((float)r * (1 / 256.0f), step_at(a), a), step = step_at(t);
+    return code_of(fminf(floorf(t / step) * step, 6), signbit(y));
+}
+
+/* curand_uniform; torch makes 0 of 1. */
+static float torch_uniform(uint32_t r) {
+    float u = (float)r * 2.3283064e-10f + 2.3283064e-10f / 2;
+    return u == 1 ? 0 : u;
+}
+/* tl.rand */
+static float triton_uniform(uint32_t r) { return (float)(int32_t)(r >> 31 != 0 ? ~r : r) * 4.6566127342e-10f; }
+
+/* Three grids, each rounded, one of them chosen. The sign is a factor of the result: a zero may take either. */
+static uint8_t rint_form(float y, uint32_t r) {
+    float a = fabsf(y), noise = torch_uniform(r) - 0.5f, sign = (float)((y > 0) - (y < 0));
+    float low = rintf(2 * a + noise) / 2, middle = rintf(a + noise), high = 2 * rintf(a / 2 + noise);
+    if (high > 6) high = 6;
+    float below_2 = a < 2, below_4 = a < 4;
+    float value = sign * ((low * below_2 + middle * (1 - below_2) * below_4) + high * (1 - below_2) * (1 - below_4));
+    return code_of(fabsf(value), signbit(value));
+}
+
+static uint8_t compare(float y, uint32_t r, bool next) {
+    float a = fabsf(y);
+    unsigned low = 0, high = 0;
+    for (unsigned i = 1; i < 7; i++) {
+        low += a > levels[i];
+        high += next ? a >= levels[i] : a > levels[i];
+    }
+    float q = levels[low], above = levels[high + 1];
+    return code_of(triton_uniform(r) < nib_div_full(a - q, above - q) ? above : q, signbit(y));
+}
+
+static uint8_t nearest(const struct nib_quantizer *q, float y) {
+    struct nib_rule rule;
+    nib_rule_compile(q->block->element, NIB_RNE, &rule);
+    return (uint8_t)nib_round_code(&rule, nib_bits_of_float(y));
+}
+
+static uint8_t dither(const struct nib_quantizer *q, float y, uint32_t r) {
+    float a = fabsf(y), noise = nib_float_of_bits(0x3F800000u | r >> 9) - 1.5f;
+    float low = a < 2 ? 0 : a < 4 ? 2 : 4, high = a < 2 ? 2 : a < 4 ? 4 : 6;
+    float t = fminf(fmaxf(a + noise * step_at(a), low), high);
+    return nearest(q, copysignf(t, y));
+}
+
+/* An integer sum on the bits; where it leaves the numbers of one sign, y itself is rounded. */
+static uint8_t mslk(const struct nib_quantizer *q, float y, uint32_t r) {
+    float t = nib_float_of_bits(nib_bits_of_float(y) + (r & 0x3FFFFFu) - 0x1FFFFFu);
+    return nearest(q, isnan(t) || isinf(y) || signbit(t) != signbit(y) ? y : t);
+}
+
+uint8_t nib_sr_code_by_form(const struct nib_quantizer *q, float y, uint32_t r) {
+    const struct nib_element *element = q->block->element;
+    unsigned n = 8 * nib_axes_random_bytes(&q->axes);
+    switch ((enum nib_axis_sr_form)q->axes.sr_form) {
+    case NIB_SR_CARRY: return nib_sr_code_compared(element, y, n, r, NIB_SR_FLOOR);
+    case NIB_SR_HALF: return nib_sr_code_compared(element, y, n, r, NIB_SR_HALF_MORE);
+    case NIB_SR_NEAREST: return nib_sr_code_compared(element, y, n, r, NIB_SR_TO_EVEN);
+    case NIB_SR_ODD: return nib_sr_code_compared(element, y, n, r, NIB_SR_TO_ODD);
+    case NIB_SR_TE: return te(y, r);
+    case NIB_SR_RINT: return rint_form(y, r);
+    case NIB_SR_COMPARE: return compare(y, r, false);
+    case NIB_SR_COMPARE_NEXT: return compare(y, r, true);
+    case NIB_SR_DITHER: return dither(q, y, r);
+    case NIB_SR_MSLK: return mslk(q, y, r);
+    case NIB_AXIS_sr_form_COUNT: break;
+    }
+    return 0;
+}
