@@ -82,6 +82,7 @@ static int rounded_exponent(const struct nib_quantizer *q, float v, bool bf16, b
 }
 
 static float bottom_value(const struct nib_axes *axes) {
+    if (axes->e8m0_bottom == NIB_E8M0_BOTTOM_ONE) return 1;
     return axes->e8m0_bottom == NIB_E8M0_BOTTOM_ZERO ? 0 : axes->e8m0_bottom == NIB_E8M0_BOTTOM_EXP2 ? 0x1.fffff8p-128f : 0x1p-127f;
 }
 

@@ -47,6 +47,14 @@ static float scaled(const struct nib_quantizer *q, const struct nib_tensor_scale
     case NIB_ELEMENT_X_DOUBLE:
         return nib_flush(nib_flush(x) * nib_flush((float)(1.0 / double_factor(t, scale))));
     case NIB_ELEMENT_X: return x;
+    case NIB_ELEMENT_X_RCP_APPROX:
+        if (q->axes.flush != NIB_FLUSH_ON) return x * nib_rcp_approx_ftz(s * nib_rcp_approx_ftz(S));
+        return nib_flush(nib_flush(x) * nib_rcp_approx_ftz(nib_flush(s * nib_rcp_approx_ftz(S))));
+    case NIB_ELEMENT_X_BF16_COEFFICIENT:
+        r = fminf(S / s, 0x1.fep+127f);
+        return x * nib_float_of_bits(nib_bits_of_bf16(nib_bf16_of_bits(nib_bits_of_float(r))));
+    case NIB_ELEMENT_X_OVER_S_DIV_S: return x / nib_div_full(s, S);
+    case NIB_ELEMENT_X_APPROX_S_3: return nib_flush(nib_div_approx_ftz(x, s) * 3);
     case NIB_ELEMENT_X_OVER_S: return x / s;
     case NIB_ELEMENT_X_DIV_S: return nib_div_full(x, s);
     case NIB_ELEMENT_X_RS: return x * (1.0f / s);
@@ -206,6 +214,7 @@ float nib_ref_value(const struct nib_quantizer *q, const struct nib_tensor_scale
     case NIB_DEQUANTIZE_DOUBLE: return nib_flush(level * nib_flush((float)double_factor(t, scale)));
     case NIB_DEQUANTIZE_QS_X_D: return (level * used) * D;
     case NIB_DEQUANTIZE_QS: return level * s;
+    case NIB_DEQUANTIZE_QS_THIRD: return (level * s) * (1.0f / 3.0f);
     case NIB_DEQUANTIZE_QS_FTZ: return nib_flush(level * nib_flush(s));
     case NIB_DEQUANTIZE_SCALBN: return scaled_by_code(level, scale->code, 1);
     case NIB_AXIS_dequantize_COUNT: break;

@@ -29,7 +29,9 @@ static float formula(const struct nib_quantizer *q, const struct nib_tensor_scal
     const float S = t->encode, D = t->decode, Q = t->block_target, rQ = t->block_reciprocal;
     switch ((enum nib_axis_block_scale)q->axes.block_scale) {
     case NIB_BLOCK_SCALE_B_X_SRQ: return (b * (S * rQ)) * expand;
-    case NIB_BLOCK_SCALE_S_X_BRQ: return (S * nib_tensor_scale_rounded(q, t, b * rQ)) * expand;
+    case NIB_BLOCK_SCALE_S_X_BRQ:
+        if (q->axes.flush == NIB_FLUSH_ON) return nib_flush(nib_flush(S) * nib_flush(nib_flush(b) * rQ)) * expand;
+        return (S * nib_tensor_scale_rounded(q, t, b * rQ)) * expand;
     case NIB_BLOCK_SCALE_BQ_X_S: return (nib_tensor_scale_rounded(q, t, b / Q) * S) * expand;
     case NIB_BLOCK_SCALE_BQ_OVER_D: return ((b / Q) / D) * expand;
     case NIB_BLOCK_SCALE_BRQ_OVER_D: return ((b * rQ) / D) * expand;
@@ -38,7 +40,9 @@ static float formula(const struct nib_quantizer *q, const struct nib_tensor_scal
     case NIB_BLOCK_SCALE_BQ_DIV_D: return nib_div_full(nib_div_full(b, Q) * expand, D);
     case NIB_BLOCK_SCALE_DOUBLE: return (float)((double)nib_div_approx_ftz(b, Q) * t->encode_double);
     case NIB_BLOCK_SCALE_B_OVER_Q: return b / Q;
-    case NIB_BLOCK_SCALE_B_X_RQ: return b * rQ;
+    case NIB_BLOCK_SCALE_B_X_RQ: return q->axes.flush == NIB_FLUSH_ON ? nib_flush(nib_flush(b) * rQ) : b * rQ;
+    case NIB_BLOCK_SCALE_BQ_DIV_X_S: return (nib_div_full(b, Q) * S) * expand;
+    case NIB_BLOCK_SCALE_PLUS_TINY: return b + 1e-8f;
     case NIB_BLOCK_SCALE_B_DIV_Q: return nib_div_full(b, Q);
     case NIB_BLOCK_SCALE_B_APPROX_Q: return nib_div_approx_ftz(b, Q);
     case NIB_BLOCK_SCALE_EXPONENT: return b;

@@ -52,7 +52,9 @@ static void fill_powers(const struct nib_quantizer *q, struct nib_consts *k) {
     fill_addends(q, k->addend);
     k->exponent_offset = axes->block_scale == NIB_BLOCK_SCALE_EXPONENT ? q->block->element->emax : 0;
     k->top_code = (int32_t)axes->exponent_max + 127;
-    k->bottom_value = axes->e8m0_bottom == NIB_E8M0_BOTTOM_ZERO ? 0 : 0x1p-127f;
+    k->bottom_value = axes->e8m0_bottom == NIB_E8M0_BOTTOM_ZERO  ? 0
+                      : axes->e8m0_bottom == NIB_E8M0_BOTTOM_ONE ? 1
+                                                                 : 0x1p-127f;
     k->zero_code = axes->e8m0_zero == NIB_E8M0_ZERO_ONE      ? 127
                    : axes->e8m0_zero == NIB_E8M0_ZERO_LOG2_1 ? (uint32_t)(128 - k->exponent_offset)
                                                              : 0;
@@ -131,7 +133,8 @@ static nib_codec_stage *codec_of(const struct nib_quantizer *q, const struct nib
 static bool plain(const struct nib_quantizer *q, const struct nib_tensor_scale *t) {
     const struct nib_axes *axes = &q->axes;
     bool empty_tensor = axes->tensor_zero != NIB_TENSOR_ZERO_FORMULA && t->amax == 0;
-    return !empty_tensor && axes->element_inf == NIB_ELEMENT_INF_SATURATE && axes->input_precision == NIB_INPUT_EXACT &&
+    return !empty_tensor && axes->flush == NIB_FLUSH_OFF && axes->element_inf == NIB_ELEMENT_INF_SATURATE &&
+           axes->input_precision == NIB_INPUT_EXACT &&
            axes->e8m0_low == NIB_E8M0_LOW_CLAMP && axes->e8m0_high == NIB_E8M0_HIGH_CLAMP &&
            axes->tiny_block == NIB_TINY_BLOCK_KEEP && axes->procedure == NIB_PROCEDURE_AXES && axes->select == NIB_SELECT_NONE;
 }
