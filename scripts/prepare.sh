@@ -15,13 +15,14 @@ missing_packages() {
     done < scripts/packages
 }
 
+# install_packages [SORT...]: "needed" unless said otherwise; "extra" ones are what optional tests use.
 install_packages() {
     if ! command -v dpkg-query > /dev/null; then
         echo "not a Debian system: going on without installing; scripts/packages names what is needed" >&2
         return
     fi
     local missing as_root=()
-    mapfile -t missing < <(missing_packages needed)
+    mapfile -t missing < <(for sort in "${@:-needed}"; do missing_packages "$sort"; done)
     ((${#missing[@]} > 0)) || return 0
     if ((EUID != 0)); then
         if command -v sudo > /dev/null && { [[ -t 0 ]] || sudo -n true 2> /dev/null; }; then
