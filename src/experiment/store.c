@@ -198,6 +198,7 @@ static enum nib_status store_texts(const struct nib_experiment *e, struct nib_re
 enum nib_status nib_experiment_store(const struct nib_experiment *e, const struct nib_table *results,
                                      const struct nib_table *digests, struct nib_result *file, struct nib_error *error) {
     enum nib_status status = nib_result_table(file, "points", results, error);
+    if (status == NIB_OK) status = nib_result_integer_attribute(file, "points", NULL, "axes", (int64_t)e->axes, error);
     if (status == NIB_OK && e->axes > 0 && one_row_each(e, results)) {
         for (size_t i = 0; status == NIB_OK && i < e->axes; i++) status = store_axis(e, i, file, error);
         for (size_t i = 0; status == NIB_OK && i < e->kept; i++) status = store_measure(e, results, i, file, error);

@@ -75,6 +75,15 @@ void nib_figure_text(struct nib_figure *figure, const char *variable, const char
     fputc('\n', figure->stream);
 }
 
+void nib_figure_texts(struct nib_figure *figure, const char *name, const char *const *texts, size_t count) {
+    nib_figure_line(figure, "array %s[%zu]", name, count);
+    for (size_t i = 0; i < count; i++) {
+        char element[64];
+        snprintf(element, sizeof element, "%s[%zu]", name, i + 1);
+        nib_figure_text(figure, element, texts[i]);
+    }
+}
+
 void nib_figure_number(struct nib_figure *figure, const char *variable, double value) {
     nib_figure_line(figure, "%s = %.17g", variable, value);
 }
@@ -120,10 +129,12 @@ static bool write_script(const struct nib_figure *figure, const char *prefix, FI
             " . '.' . format\n"
             "if (format eq 'pdf') {\n"
             "    set terminal pdfcairo noenhanced size %.4gcm, %.4gcm font 'Sans,9' linewidth 1\n"
-            "} else {\n"
+            "}\nif (format eq 'svg') {\n"
+            "    set terminal svg noenhanced size %.0f, %.0f font 'Sans,12'\n"
+            "}\nif (format eq 'png') {\n"
             "    set terminal pngcairo noenhanced size %.0f, %.0f font 'Sans,9' fontscale 2.2 linewidth 2.2 pointscale 2.2\n"
             "}\nset output out\n\n",
-            figure->width, figure->height, figure->width * 88, figure->height * 88);
+            figure->width, figure->height, figure->width * 40, figure->height * 40, figure->width * 88, figure->height * 88);
     uselocale(saved);
     fwrite(figure->data, 1, figure->length, stream);
     fprintf(stream, "\n%s\n%s\nset output\n", (const char *)figure->style->text, (const char *)figure->script->text);
@@ -210,6 +221,38 @@ enum nib_status nib_figure_write(struct nib_figure *figure, const char *prefix, 
         if (status == NIB_OK && rename(part, path) != 0)
             status = nib_fail_at(error, NIB_EIO, path, 0, "gnuplot wrote nothing there: %s", said);
         if (status != NIB_OK) unlink(part);
+    }
+    nib_figure_free(figure);
+    return status;
+}
+
+enum nib_status nib_figure_draw(struct nib_figure *figure, const char *path, const char *script, struct nib_error *error) {
+    static const char *const formats[] = {"png", "pdf", "svg"};
+    enum nib_status status = NIB_OK;
+    const char *dot = strrchr(path, '.'), *format = NULL;
+    char part[4200], own[4200], said[200];
+    for (size_t i = 0; i < 3 && dot != NULL; i++)
+        if (strcmp(dot + 1, formats[i]) == 0) format = formats[i];
+    if (strlen(path) > 4000 || strchr(path, '\n') != NULL || format == NULL)
+        status = nib_fail(error, NIB_EINVAL, "a figure cannot be named \"%.80s\"; expected a name that ends in .png, .pdf or .svg",
+                          path);
+    if (status == NIB_OK && fflush(figure->stream) != 0) status = nib_fail(error, NIB_ENOMEM, "a figure: out of memory");
+    if (status == NIB_OK) {
+        snprintf(part, sizeof part, "%s.part", path);
+        snprintf(own, sizeof own, "%s.gp.part", path);
+        char *prefix = strndup(path, (size_t)(dot - path));
+        if (prefix == NULL)
+            status = nib_fail(error, NIB_ENOMEM, "a figure: out of memory");
+        else
+            status = save_script(figure, prefix, script != NULL ? script : own, error);
+        free(prefix);
+        if (status == NIB_OK) {
+            status = run_gnuplot(script != NULL ? script : own, format, part, said, error);
+            if (status == NIB_OK && rename(part, path) != 0)
+                status = nib_fail_at(error, NIB_EIO, path, 0, "gnuplot wrote nothing there: %s", said);
+            if (status != NIB_OK) unlink(part);
+            if (script == NULL) unlink(own);
+        }
     }
     nib_figure_free(figure);
     return status;

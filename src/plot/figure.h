@@ -32,6 +32,26 @@ void nib_figure_end(struct nib_figure *figure);
  * no gnuplot (the script is there then), NIB_EIO when writing or gnuplot fails. */
 NIB_CHECK enum nib_status nib_figure_write(struct nib_figure *figure, const char *prefix, struct nib_error *error);
 
+/* One file, in the format of its extension: png, pdf or svg. `script` keeps the gnuplot text with the data there; NULL: it
+ * goes away. Frees the figure, also on failure. */
+NIB_CHECK enum nib_status nib_figure_draw(struct nib_figure *figure, const char *path, const char *script,
+                                          struct nib_error *error);
+/* An array of texts: NAME[1], NAME[2], ... */
+void nib_figure_texts(struct nib_figure *figure, const char *name, const char *const *texts, size_t count);
+
+/* A figure of any table: lines over a numeric column, bars of things without an order, a map of colours where two columns
+ * say which row is meant. Text columns, and the numeric ones in `keys`, say which row it is; what is drawn is a real one. */
+enum nib_plot_kind { NIB_PLOT_AUTO, NIB_PLOT_LINES, NIB_PLOT_BARS, NIB_PLOT_HEAT };
+struct nib_plot_request {
+    enum nib_plot_kind kind;
+    const char *measure; /* NULL: the first real column */
+    const char *x;       /* the column along the abscissa; NULL: chosen by kind */
+    const char *title;
+    size_t keys;         /* columns 1 to `keys` are keys, numeric or not; 0: all text columns are */
+};
+NIB_CHECK enum nib_status nib_plot_table(const struct nib_table *table, const struct nib_plot_request *request,
+                                         const char *path, const char *script, struct nib_error *error);
+
 /* The figure of a bias report from its table of totals (nib_bias_totals): SQNR and 1 - alpha of every
  * tensor through the first two quantizers, raw and after the last rotation. */
 NIB_CHECK enum nib_status nib_plot_bias(const struct nib_table *totals, const char *prefix, struct nib_error *error);

@@ -1,0 +1,82 @@
+/* nibble plot: a figure of any result file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cli/output.h"
+#include "cli/signals.h"
+#include "io/hdf5_table.h"
+#include "plot/figure.h"
+
+struct arguments {
+    const char *output, *script, *measure, *x, *group, *title;
+    int kind;
+};
+
+static const struct arguments defaults = {.kind = NIB_PLOT_AUTO};
+static const char *const kinds[] = {"auto", "lines", "bars", "heat", NULL}; /* the order of enum nib_plot_kind */
+static const struct nib_option options[] = {
+    NIB_OPT_TEXT(struct arguments, output, "output", 'o', "FILE", "the figure: .png, .pdf or .svg; by default RESULT.png"),
+    NIB_OPT_TEXT(struct arguments, measure, "measure", 'm', "NAME", "what is drawn; by default the first measure"),
+    NIB_OPT_TEXT(struct arguments, x, "x", 'x', "NAME", "column along the abscissa; by default an axis of numbers, or the last one"),
+    NIB_OPT_CHOICE(struct arguments, kind, "kind", 'k', "KIND", kinds,
+                   "lines over numbers, bars, or a heat map; auto: by the axes and how many series there are"),
+    NIB_OPT_TEXT(struct arguments, group, "group", 'g', "GROUP", "table of the file; by default points or summary"),
+    NIB_OPT_TEXT(struct arguments, title, "title", 0, "TEXT", "title; by default that of the file"),
+    NIB_OPT_TEXT(struct arguments, script, "script", 0, "FILE", "keep the gnuplot text with the data"),
+    NIB_OPT_END,
+};
+
+static const struct nib_example examples[] = {
+    {"nibble plot sweep.h5 -o sweep.pdf --measure sqnr_db", "a sweep"},
+    {"nibble plot bias.h5 -o bias.svg --measure one_minus_alpha --kind bars", "a bias report"},
+    {NULL, NULL},
+};
+
+static char *figure_name(const struct nib_call *call) {
+    const struct arguments *a = call->options;
+    const char *result = call->values[0];
+    if (a->output != NULL) return strdup(a->output);
+    size_t length = strlen(result);
+    if (length > 3 && strcmp(result + length - 3, ".h5") == 0) length -= 3;
+    char *name = malloc(length + 5);
+    if (name != NULL) sprintf(name, "%.*s.png", (int)length, result);
+    return name;
+}
+
+static enum nib_status run(struct nib_call *call, struct nib_error *error) {
+    const struct arguments *a = call->options;
+    struct nib_stored_table stored;
+    char *name = figure_name(call);
+    if (name == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory");
+    enum nib_status status = nib_stored_table_read(call->values[0], a->group, &stored, error);
+    if (status == NIB_OK) {
+        struct nib_plot_request request = {(enum nib_plot_kind)a->kind, a->measure, a->x,
+                                           a->title != NULL ? a->title : stored.title, (size_t)stored.axes};
+        char part[4200];
+        snprintf(part, sizeof part, "%s.part", name);
+        nib_signals_guard(part);
+        snprintf(part, sizeof part, "%s.gp.part", name);
+        nib_signals_guard(part);
+        status = nib_plot_table(stored.table, &request, name, a->script, error);
+        nib_stored_table_free(&stored);
+    }
+    free(name);
+    return status;
+}
+
+NIB_COMMAND(plot) = {
+    .values = "RESULT",
+    .least = 1,
+    .most = 1,
+    .description =
+        "Draws a table of a result file with gnuplot. Axes of an experiment, or the text columns of another table, say what "
+        "a row is: one of them goes along the abscissa, the others make the series. Standard errors are drawn where the "
+        "file has them; rows that fall together are averaged, which the figure says.",
+    .options = options,
+    .defaults = &defaults,
+    .size = sizeof(struct arguments),
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,260 @@
+/* A figure of any table. Every row has a place along the abscissa (the values of one key) and a series (those of all other
+ * keys that vary); rows that fall together are averaged. */
+#include "plot/figure.h"
+
+#include "base/error.h"
+#include "base/memory.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_KEYS = 16, FEW_SERIES = 8, TEXT = 160 };
+
+struct labels {
+    char (*text)[TEXT];
+    size_t count, capacity;
+};
+
+struct drawing {
+    const struct nib_table *table;
+    size_t key[MOST_KEYS], keys; /* columns that vary */
+    size_t x, measure, error_of; /* columns; SIZE_MAX for none */
+    struct labels places, series;
+    double *number;              /* of a place, for a numeric abscissa */
+    size_t *place, *serie;       /* of a row */
+    double *value, *square, *times; /* by series and place */
+};
+
+static size_t column_of(const struct nib_table *table, const char *name) {
+    for (size_t i = 0; i < nib_table_columns(table); i++)
+        if (strcmp(nib_table_column(table, i)->name, name) == 0) return i;
+    return SIZE_MAX;
+}
+
+static bool is_text(const struct nib_table *table, size_t column) {
+    return nib_table_column(table, column)->type == NIB_COLUMN_TEXT;
+}
+
+static void cell(const struct nib_table *table, size_t row, size_t column, char *out, size_t size) {
+    switch (nib_table_column(table, column)->type) {
+    case NIB_COLUMN_TEXT: snprintf(out, size, "%s", nib_table_text(table, row, column)); break;
+    case NIB_COLUMN_INTEGER: snprintf(out, size, "%lld", (long long)nib_table_integer(table, row, column)); break;
+    case NIB_COLUMN_REAL: snprintf(out, size, "%.6g", nib_table_real(table, row, column)); break;
+    }
+}
+
+static double number(const struct nib_table *table, size_t row, size_t column) {
+    return nib_table_column(table, column)->type == NIB_COLUMN_INTEGER ? (double)nib_table_integer(table, row, column)
+                                                                       : nib_table_real(table, row, column);
+}
+
+static bool varies(const struct nib_table *table, size_t column) {
+    char first[TEXT], other[TEXT];
+    cell(table, 0, column, first, sizeof first);
+    for (size_t row = 1; row < nib_table_rows(table); row++) {
+        cell(table, row, column, other, sizeof other);
+        if (strcmp(first, other) != 0) return true;
+    }
+    return false;
+}
+
+/* The number of a label; SIZE_MAX when out of memory. */
+static size_t label(struct labels *labels, const char *text) {
+    for (size_t i = labels->count; i-- > 0;)
+        if (strcmp(labels->text[i], text) == 0) return i;
+    if (labels->count == labels->capacity) {
+        size_t capacity = labels->capacity == 0 ? 64 : 2 * labels->capacity;
+        char(*texts)[TEXT] = realloc(labels->text, capacity * sizeof *texts);
+        if (texts == NULL) return SIZE_MAX;
+        labels->text = texts;
+        labels->capacity = capacity;
+    }
+    snprintf(labels->text[labels->count], TEXT, "%s", text);
+    return labels->count++;
+}
+
+static enum nib_status choose(struct drawing *d, const struct nib_plot_request *r, struct nib_error *error) {
+    const struct nib_table *t = d->table;
+    for (size_t i = r->keys > 0 ? 1 : 0; i < nib_table_columns(t) && d->keys < MOST_KEYS; i++)
+        if ((r->keys > 0 ? i <= r->keys : is_text(t, i)) && varies(t, i)) d->key[d->keys++] = i;
+    d->measure = SIZE_MAX;
+    if (r->measure != NULL) {
+        d->measure = column_of(t, r->measure);
+        if (d->measure == SIZE_MAX || is_text(t, d->measure))
+            return nib_fail(error, NIB_ENOTFOUND, "table %s has no measure \"%s\"", nib_table_name(t), r->measure);
+    }
+    for (size_t i = r->keys + 1; d->measure == SIZE_MAX && i < nib_table_columns(t); i++)
+        if (nib_table_column(t, i)->type == NIB_COLUMN_REAL) d->measure = i;
+    if (d->measure == SIZE_MAX) return nib_fail(error, NIB_EINVAL, "table %s has nothing to draw", nib_table_name(t));
+    char name[200];
+    snprintf(name, sizeof name, "%s_se", nib_table_column(t, d->measure)->name);
+    d->error_of = column_of(t, name);
+    d->x = SIZE_MAX;
+    if (r->x != NULL) {
+        d->x = column_of(t, r->x);
+        if (d->x == SIZE_MAX) return nib_fail(error, NIB_ENOTFOUND, "table %s has no column \"%s\"", nib_table_name(t), r->x);
+    }
+    for (size_t i = 0; d->x == SIZE_MAX && i < d->keys && r->kind != NIB_PLOT_BARS; i++)
+        if (!is_text(t, d->key[i])) d->x = d->key[i];
+    if (d->x == SIZE_MAX && d->keys > 0) d->x = d->key[d->keys - 1];
+    if (d->x == SIZE_MAX) return nib_fail(error, NIB_EINVAL, "table %s has no column to draw over", nib_table_name(t));
+    return NIB_OK;
+}
+
+/* Places and series of all rows. */
+static enum nib_status arrange(struct drawing *d, struct nib_error *error) {
+    size_t rows = nib_table_rows(d->table);
+    d->place = nib_alloc(rows, sizeof *d->place, "a figure", error);
+    d->serie = nib_alloc(rows, sizeof *d->serie, "a figure", error);
+    d->number = nib_alloc(rows, sizeof *d->number, "a figure", error);
+    if (d->place == NULL || d->serie == NULL || d->number == NULL) return NIB_ENOMEM;
+    for (size_t row = 0; row < rows; row++) {
+        char text[TEXT], all[TEXT] = "";
+        size_t length = 0;
+        cell(d->table, row, d->x, text, sizeof text);
+        d->place[row] = label(&d->places, text);
+        for (size_t i = 0; i < d->keys && length < sizeof all; i++) {
+            if (d->key[i] == d->x) continue;
+            cell(d->table, row, d->key[i], text, sizeof text);
+            const char *short_name = strrchr(text, ':'); /* FILE:tensor */
+            length += (size_t)snprintf(all + length, sizeof all - length, "%s%s", length == 0 ? "" : ", ",
+                                       short_name == NULL ? text : short_name + 1);
+        }
+        d->serie[row] = label(&d->series, all);
+        if (d->place[row] == SIZE_MAX || d->serie[row] == SIZE_MAX) return nib_fail(error, NIB_ENOMEM, "a figure: out of memory");
+        if (!is_text(d->table, d->x)) d->number[d->place[row]] = number(d->table, row, d->x);
+    }
+    size_t cells = d->places.count * d->series.count;
+    d->value = nib_alloc(cells, sizeof *d->value, "a figure", error);
+    d->square = nib_alloc(cells, sizeof *d->square, "a figure", error);
+    d->times = nib_alloc(cells, sizeof *d->times, "a figure", error);
+    if (d->value == NULL || d->square == NULL || d->times == NULL) return NIB_ENOMEM;
+    for (size_t row = 0; row < rows; row++) {
+        double value = number(d->table, row, d->measure);
+        double deviation = d->error_of == SIZE_MAX ? 0 : number(d->table, row, d->error_of);
+        size_t at = d->serie[row] * d->places.count + d->place[row];
+        if (!isfinite(value)) continue;
+        d->value[at] += value;
+        if (isfinite(deviation)) d->square[at] += deviation * deviation;
+        d->times[at] += 1;
+    }
+    for (size_t i = 0; i < cells; i++) {
+        if (d->times[i] == 0) continue;
+        d->value[i] /= d->times[i];
+        d->square[i] = sqrt(d->square[i]) / d->times[i];
+    }
+    return NIB_OK;
+}
+
+static enum nib_plot_kind kind_of(const struct drawing *d, enum nib_plot_kind wanted) {
+    if (wanted != NIB_PLOT_AUTO) return wanted;
+    if (!is_text(d->table, d->x) && d->series.count <= FEW_SERIES) return NIB_PLOT_LINES;
+    return d->series.count <= FEW_SERIES && d->places.count <= 40 ? NIB_PLOT_BARS : NIB_PLOT_HEAT;
+}
+
+static void put_texts(struct nib_figure *figure, const char *name, const struct labels *labels) {
+    const char **texts = calloc(labels->count, sizeof *texts);
+    for (size_t i = 0; texts != NULL && i < labels->count; i++) texts[i] = labels->text[i];
+    if (texts != NULL) nib_figure_texts(figure, name, texts, labels->count);
+    free(texts);
+}
+
+static void put_series(const struct drawing *d, bool numeric, struct nib_figure *figure) {
+    nib_figure_block(figure, "Data");
+    for (size_t s = 0; s < d->series.count; s++) {
+        for (size_t p = 0; p < d->places.count; p++) {
+            size_t at = s * d->places.count + p;
+            if (d->times[at] > 0)
+                nib_figure_line(figure, "%.9g %.9g %.9g", numeric ? d->number[p] : (double)p, d->value[at], d->square[at]);
+        }
+        nib_figure_line(figure, "\n");
+    }
+    nib_figure_end(figure);
+}
+
+static void put_map(const struct drawing *d, struct nib_figure *figure) {
+    double least = INFINITY, most = -INFINITY;
+    nib_figure_block(figure, "Data");
+    for (size_t at = 0; at < d->places.count * d->series.count; at++) {
+        if (d->times[at] > 0) {
+            least = fmin(least, d->value[at]);
+            most = fmax(most, d->value[at]);
+        }
+        char value[40] = "NaN";
+        if (d->times[at] > 0) snprintf(value, sizeof value, "%.9g", d->value[at]);
+        nib_figure_line(figure, "%zu %zu %s", at % d->places.count, at / d->places.count, value);
+    }
+    nib_figure_end(figure);
+    nib_figure_number(figure, "signed", least < 0 && most > 0);
+    nib_figure_number(figure, "most", fmax(fabs(least), fabs(most)));
+}
+
+/* Powers of two, or at least steps by a factor. */
+static bool by_factors(const struct drawing *d) {
+    if (d->places.count < 4) return false;
+    for (size_t p = 0; p < d->places.count; p++)
+        if (!(d->number[p] > 0) || (p > 0 && d->number[p] < 1.5 * d->number[p - 1])) return false;
+    return true;
+}
+
+static void draw(const struct drawing *d, const struct nib_plot_request *r, enum nib_plot_kind kind, struct nib_figure *figure) {
+    const struct nib_column *measure = nib_table_column(d->table, d->measure), *x = nib_table_column(d->table, d->x);
+    char text[400];
+    bool averaged = false, errors = false;
+    for (size_t i = 0; i < d->places.count * d->series.count; i++) {
+        averaged |= d->times[i] > 1;
+        errors |= d->square[i] > 0;
+    }
+    const char *units = measure->units == NULL || strcmp(measure->units, "1") == 0 ? "" : measure->units;
+    snprintf(text, sizeof text, "%s%.100s%s%s%s", averaged ? "mean " : "", measure->name, units[0] == '\0' ? "" : " (", units,
+             units[0] == '\0' ? "" : ")");
+    nib_figure_text(figure, "title", r->title == NULL ? "" : r->title);
+    nib_figure_text(figure, "xlabel", x->name);
+    nib_figure_text(figure, "ylabel", text);
+    nib_figure_number(figure, "series", (double)d->series.count);
+    nib_figure_number(figure, "errors", errors);
+    put_texts(figure, "Names", &d->series);
+    double height = kind == NIB_PLOT_HEAT ? 4.5 + 0.28 * (double)d->series.count : 10;
+    nib_figure_size(figure, 18, height < 9 ? 9 : height > 26 ? 26 : height);
+    if (kind == NIB_PLOT_HEAT) {
+        put_texts(figure, "Columns", &d->places);
+        nib_figure_number(figure, "columns", (double)d->places.count);
+        put_map(d, figure);
+        return;
+    }
+    put_series(d, kind == NIB_PLOT_LINES, figure);
+    if (kind == NIB_PLOT_LINES) {
+        nib_figure_number(figure, "log_x", by_factors(d));
+        return;
+    }
+    put_texts(figure, "Places", &d->places);
+    nib_figure_number(figure, "places", (double)d->places.count);
+}
+
+enum nib_status nib_plot_table(const struct nib_table *table, const struct nib_plot_request *request, const char *path,
+                               const char *script, struct nib_error *error) {
+    static const char *const scripts[] = {[NIB_PLOT_LINES] = "lines", [NIB_PLOT_BARS] = "bars", [NIB_PLOT_HEAT] = "heat"};
+    struct drawing d = {.table = table};
+    struct nib_figure *figure = NULL;
+    if (nib_table_rows(table) == 0) return nib_fail(error, NIB_EINVAL, "table %s is empty", nib_table_name(table));
+    enum nib_status status = choose(&d, request, error);
+    if (status == NIB_OK) status = arrange(&d, error);
+    enum nib_plot_kind kind = status == NIB_OK ? kind_of(&d, request->kind) : NIB_PLOT_LINES;
+    if (status == NIB_OK && kind == NIB_PLOT_LINES && is_text(table, d.x))
+        status = nib_fail(error, NIB_EINVAL, "lines need a numeric column, and %s holds text", nib_table_column(table, d.x)->name);
+    if (status == NIB_OK) status = nib_figure_new(scripts[kind], &figure, error);
+    if (status == NIB_OK) {
+        draw(&d, request, kind, figure);
+        status = nib_figure_draw(figure, path, script, error);
+    }
+    free(d.times);
+    free(d.square);
+    free(d.value);
+    free(d.number);
+    free(d.serie);
+    free(d.place);
+    free(d.series.text);
+    free(d.places.text);
+    return status;
+}
