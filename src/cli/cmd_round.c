@@ -7,6 +7,7 @@
 #include "base/number.h"
 #include "cli/formats.h"
 #include "cli/output.h"
+#include "cli/round_sr.h"
 #include "core/convert.h"
 #include "format/cell.h"
 #include "io/json_out.h"
@@ -15,16 +16,22 @@ enum { FP32, BF16, FP16 };
 static const char *const input_types[] = {"fp32", "bf16", "fp16", NULL};
 
 struct arguments {
-    const char *format, *mode;
+    const char *format, *mode, *form;
     int input;
+    int64_t bits, stream;
+    bool exhaustive;
 };
 static const struct arguments defaults = {.mode = "rne", .input = FP32};
 static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, format, "format", 'f', "FORMAT", "element or scale format, by name or path"),
     NIB_OPT_TEXT(struct arguments, mode, "mode", 'm', "MODE",
-                 "rne, rna, rnz, rtz for elements; rne, up, down for scales"),
+                 "rne, rna, rnz, rtz, sr for elements; rne, up, down for scales"),
     NIB_OPT_CHOICE(struct arguments, input, "input", 0, "TYPE", input_types,
                    "type that holds the values"),
+    NIB_OPT_FLAG(struct arguments, exhaustive, "exhaustive", 'x', "mode sr: count over all random integers"),
+    NIB_OPT_TEXT(struct arguments, form, "sr-form", 0, "FORM", "mode sr: carry by default; 'nibble show axes/sr_form' explains all"),
+    NIB_OPT_INTEGER(struct arguments, bits, "bits", 0, "N", 0, 32, "mode sr: random bits, 8 by default, or 16 or 32"),
+    NIB_OPT_INTEGER(struct arguments, stream, "stream", 0, "N", 0, INT64_MAX, "mode sr: stream of the random numbers, beside --seed"),
     NIB_OPT_END};
 
 enum { INPUT, BITS, CODE, VALUE, BELOW, ABOVE, TIE, DISTANCE, COLUMNS };
@@ -51,6 +58,7 @@ struct subject {
 
 static enum nib_status parse_mode(struct subject *s, const char *mode, struct nib_error *error) {
     static const char *const names[] = {"rne", "up", "down"};
+    if (s->element != NULL && strcmp(mode, "sr") == 0) return NIB_OK;
     if (s->element != NULL) return nib_rounding_parse(mode, &s->rounding, error);
     for (int i = 0; i < 3; i++)
         if (strcmp(mode, names[i]) == 0) {
@@ -194,10 +202,30 @@ static enum nib_status print(struct nib_call *call, const struct subject *s, str
     return status;
 }
 
+static enum nib_status print_stochastic(struct nib_call *call, const struct subject *s, struct nib_error *error) {
+    const struct arguments *a = call->options;
+    uint32_t *bits = calloc(call->value_count, sizeof *bits);
+    enum nib_status status = bits == NULL ? nib_fail(error, NIB_ENOMEM, "out of memory") : NIB_OK;
+    for (size_t i = 0; i < call->value_count && status == NIB_OK; i++) {
+        status = read_value(call->values[i], a->input, &bits[i], error);
+        if (status == NIB_OK && nib_bits_are_nan(bits[i]))
+            status = nib_fail(error, NIB_EINVAL, "NaN is not rounded stochastically; what a quantizer does is its element_nan axis");
+    }
+    struct nib_round_sr request = {s->element, a->form != NULL ? a->form : "carry", (unsigned)a->bits, a->exhaustive,
+                                   (uint64_t)call->common.seed, (uint64_t)a->stream, bits, call->value_count};
+    if (status == NIB_OK) status = nib_round_sr_print(call, &request, error);
+    free(bits);
+    return status;
+}
+
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct subject subject = {.element = NULL};
-    enum nib_status status = open_subject(call->options, &subject, error);
-    if (status == NIB_OK) status = print(call, &subject, error);
+    const struct arguments *a = call->options;
+    bool stochastic = strcmp(a->mode, "sr") == 0;
+    if (!stochastic && (a->exhaustive || a->form != NULL || a->bits != 0 || a->stream != 0))
+        return nib_fail(error, NIB_EINVAL, "--exhaustive, --sr-form, --bits and --stream go with --mode sr");
+    enum nib_status status = open_subject(a, &subject, error);
+    if (status == NIB_OK) status = stochastic ? print_stochastic(call, &subject, error) : print(call, &subject, error);
     nib_element_close(subject.element);
     nib_scale_close(subject.scale);
     return status;
@@ -205,6 +233,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
 
 static const struct nib_example examples[] = {
     {"nibble round --format e2m1 2.5 -0.75 0x40200001", "two ties, and the number just above one"},
+    {"nibble round -f e2m1 --mode sr --exhaustive 2.2 0.1", "exact probabilities of stochastic rounding"},
     {"nibble round --format e8m0 --mode up 1.25", "a scale, rounded up"},
     {NULL, NULL},
 };
@@ -221,11 +250,13 @@ NIB_COMMAND(round) = {
         "-inf. Decimals are first rounded to the input type.\n"
         "Modes of elements: rne (a tie goes to the even code), rna (away from zero), rnz (toward zero), rtz (toward "
         "zero, "
-        "always). Modes of scales, on the magnitude: rne, up, down.",
+        "always). Modes of scales, on the magnitude: rne, up, down.\n"
+        "Mode sr rounds stochastically: value i takes its random integer from the Philox block of --seed, --stream and i, or "
+        "--exhaustive counts over all of them, and gives the exact distribution, its mean and its bias.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),
-    .takes = NIB_TAKES_JSON | NIB_TAKES_QUIET,
+    .takes = NIB_TAKES_JSON | NIB_TAKES_SEED | NIB_TAKES_QUIET,
     .examples = examples,
     .run = run,
 };

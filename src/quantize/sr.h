@@ -23,6 +23,11 @@ uint8_t nib_sr_code_compared(const struct nib_element *element, float y, unsigne
 struct nib_quantizer;
 uint8_t nib_sr_code_by_form(const struct nib_quantizer *q, float y, uint32_t r);
 
+/* curand_uniform of a word, as torch uses it: 1 becomes 0. */
+float nib_torch_uniform(uint32_t r);
+/* The number of random integers that give each code, out of 2^n, which is returned. */
+uint64_t nib_sr_distribution(const struct nib_quantizer *q, float y, uint64_t count[NIB_CODES]);
+
 /* A grid whose codes follow from the bits of |y| by a shift: multiples of a step below `lowest`, binades
  * of 2^(23-drop) levels from there on. A minifloat is one, and so is a grid of equal steps. */
 struct nib_sr_grid {

@@ -1,7 +1,6 @@
 /* Forms of stochastic rounding that real kernels have, operation by operation. */
 #include <math.h>
 #include "core/key.h"
-#include "core/round.h"
 #include "format/quantizer.h"
 #include "quantize/approx.h"
 #include "quantize/sr.h"
@@ -20,8 +19,7 @@ static uint8_t te(float y, uint32_t r) {
     return code_of(fminf(floorf(t / step) * step, 6), signbit(y));
 }
 
-/* curand_uniform; torch makes 0 of 1. */
-static float torch_uniform(uint32_t r) {
+float nib_torch_uniform(uint32_t r) {
     float u = (float)r * 2.3283064e-10f + 2.3283064e-10f / 2;
     return u == 1 ? 0 : u;
 }
@@ -30,7 +28,7 @@ static float triton_uniform(uint32_t r) { return (float)(int32_t)(r >> 31 != 0 ?
 
 /* Three grids, each rounded, one of them chosen. The sign is a factor of the result: a zero may take either. */
 static uint8_t rint_form(float y, uint32_t r) {
-    float a = fabsf(y), noise = torch_uniform(r) - 0.5f, sign = (float)((y > 0) - (y < 0));
+    float a = fabsf(y), noise = nib_torch_uniform(r) - 0.5f, sign = (float)((y > 0) - (y < 0));
     float low = rintf(2 * a + noise) / 2, middle = rintf(a + noise), high = 2 * rintf(a / 2 + noise);
     if (high > 6) high = 6;
     float below_2 = a < 2, below_4 = a < 4;
@@ -49,23 +47,26 @@ static uint8_t compare(float y, uint32_t r, bool next) {
     return code_of(triton_uniform(r) < nib_div_full(a - q, above - q) ? above : q, signbit(y));
 }
 
-static uint8_t nearest(const struct nib_quantizer *q, float y) {
-    struct nib_rule rule;
-    nib_rule_compile(q->block->element, NIB_RNE, &rule);
-    return (uint8_t)nib_round_code(&rule, nib_bits_of_float(y));
+/* To nearest, ties to the even code. */
+static uint8_t nearest(float y) {
+    static const float middle[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5};
+    float a = fabsf(y);
+    uint8_t code = 0;
+    for (unsigned i = 0; i < 7; i++) code = (uint8_t)(code + (i % 2 != 0 ? a >= middle[i] : a > middle[i]));
+    return (uint8_t)(code | (signbit(y) ? 8 : 0));
 }
 
-static uint8_t dither(const struct nib_quantizer *q, float y, uint32_t r) {
+static uint8_t dither(float y, uint32_t r) {
     float a = fabsf(y), noise = nib_float_of_bits(0x3F800000u | r >> 9) - 1.5f;
     float low = a < 2 ? 0 : a < 4 ? 2 : 4, high = a < 2 ? 2 : a < 4 ? 4 : 6;
     float t = fminf(fmaxf(a + noise * step_at(a), low), high);
-    return nearest(q, copysignf(t, y));
+    return nearest(copysignf(t, y));
 }
 
 /* An integer sum on the bits; where it leaves the numbers of one sign, y itself is rounded. */
-static uint8_t mslk(const struct nib_quantizer *q, float y, uint32_t r) {
+static uint8_t mslk(float y, uint32_t r) {
     float t = nib_float_of_bits(nib_bits_of_float(y) + (r & 0x3FFFFFu) - 0x1FFFFFu);
-    return nearest(q, isnan(t) || isinf(y) || signbit(t) != signbit(y) ? y : t);
+    return nearest(isnan(t) || isinf(y) || signbit(t) != signbit(y) ? y : t);
 }
 
 uint8_t nib_sr_code_by_form(const struct nib_quantizer *q, float y, uint32_t r) {
@@ -80,8 +81,8 @@ uint8_t nib_sr_code_by_form(const struct nib_quantizer *q, float y, uint32_t r) 
     case NIB_SR_RINT: return rint_form(y, r);
     case NIB_SR_COMPARE: return compare(y, r, false);
     case NIB_SR_COMPARE_NEXT: return compare(y, r, true);
-    case NIB_SR_DITHER: return dither(q, y, r);
-    case NIB_SR_MSLK: return mslk(q, y, r);
+    case NIB_SR_DITHER: return dither(y, r);
+    case NIB_SR_MSLK: return mslk(y, r);
     case NIB_AXIS_sr_form_COUNT: break;
     }
     return 0;

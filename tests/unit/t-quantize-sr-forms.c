@@ -1,0 +1,195 @@
+/* Forms and sources of stochastic rounding against what gfloat, TransformerEngine and torch gave, and distributions
+ * against counting. */
+#include "core/key.h"
+#include "core/philox.h"
+#include "nib_test.h"
+#include "quantize/isa.h"
+
+#include <nibble/quantize.h>
+#include <nibble/tensor.h>
+
+static const struct nib_quantizer *rounding(const char *form, const char *bits) {
+    const struct nib_quantizer *base, *q = NULL;
+    struct nib_error error;
+    char form_setting[64], bits_setting[32];
+    snprintf(form_setting, sizeof form_setting, "sr_form=%s", form);
+    snprintf(bits_setting, sizeof bits_setting, "sr_bits=%s", bits != NULL ? bits : "");
+    const char *settings[] = {"rounding=sr", form_setting, bits_setting};
+    if (nib_quantizer_open("e2m1-fp32", &base, &error) != NIB_OK) return NULL;
+    enum nib_status status = nib_quantizer_with(base, settings, bits != NULL ? 3 : 2, &q, &error);
+    NIB_CHECKF(status == NIB_OK, "%s: %s", form, error.text);
+    nib_quantizer_close(base);
+    return q;
+}
+
+static const char *tree(void) {
+    const char *given = getenv("NIBBLE_GOLDEN_DIR");
+    return given != NULL ? given : NIB_DATA_DIR "/golden";
+}
+static struct nib_file *open_file(const char *name) {
+    char path[600];
+    struct nib_error error;
+    struct nib_file *file = NULL;
+    snprintf(path, sizeof path, "%s/%s", tree(), name);
+    enum nib_status status = nib_file_open(path, &file, &error);
+    NIB_CHECKF(status == NIB_OK, "%s: %s", path, error.text);
+    CU_ASSERT_FATAL(status == NIB_OK);
+    return file;
+}
+static const void *bytes_of(struct nib_file *file, const char *name, uint64_t *bytes) {
+    size_t index;
+    struct nib_error error;
+    const void *data = NULL;
+    bool found = nib_file_find(file, name, &index, &error) == NIB_OK && nib_file_bytes(file, index, &data, bytes, &error) == NIB_OK;
+    NIB_CHECKF(found, "%s: %s", name, error.text);
+    CU_ASSERT_FATAL(found);
+    return data;
+}
+
+static void gfloat_is_reproduced(void) {
+    static const struct {
+        const char *form, *gfloat;
+    } forms[] = {{"carry", "StochasticFastest"}, {"half", "StochasticFast"}, {"nearest", "Stochastic"}, {"odd", "StochasticOdd"}};
+    struct nib_file *golden = open_file("elem_gfloat/elem_f32.safetensors"), *input = open_file("inputs/elem_f32.safetensors");
+    uint64_t bytes, count;
+    const float *x = bytes_of(input, "x", &bytes);
+    size_t which;
+    struct nib_error error;
+    struct nib_tensor_info info;
+    NIB_OK_OR_FAIL(nib_file_find(golden, "finite_index", &which, &error), error);
+    nib_file_tensor(golden, which, &info);
+    const uint8_t *index = bytes_of(golden, "finite_index", &count);
+    size_t width = strcmp(info.dtype, "I64") == 0 ? 8 : 4;
+    for (size_t f = 0; f < 4; f++)
+        for (int n = 8; n <= 16; n += 8) {
+            char name[64], bits[8];
+            snprintf(name, sizeof name, "e2m1_%s_%d", forms[f].gfloat, n);
+            snprintf(bits, sizeof bits, "%d", n);
+            const uint8_t *codes = bytes_of(golden, name, &bytes);
+            snprintf(name, sizeof name, "srbits%d", n);
+            uint64_t random_bytes, wrong = 0;
+            const uint8_t *random = bytes_of(golden, name, &random_bytes);
+            size_t random_width = (size_t)(random_bytes / (count / width));
+            const struct nib_quantizer *q = rounding(forms[f].form, bits);
+            for (size_t i = 0; i < bytes; i++) {
+                uint32_t at, r = 0;
+                memcpy(&at, index + i * width, 4);
+                for (size_t b = 0; b < random_width && b < 4; b++) r |= (uint32_t)random[i * random_width + b] << 8 * b;
+                wrong += nib_sr_code_by_form(q, x[at], r) != codes[i];
+            }
+            NIB_CHECKF(bytes > 1000 && wrong == 0, "%s, %d bits: %llu of %llu differ", forms[f].gfloat, n, (unsigned long long)wrong,
+                       (unsigned long long)bytes);
+            nib_quantizer_close(q);
+        }
+    nib_file_close(golden);
+    nib_file_close(input);
+}
+
+static void transformer_engine_is_reproduced(void) {
+    struct nib_file *golden = open_file("te_sr_element/elem_f32.safetensors"), *input = open_file("inputs/elem_f32.safetensors");
+    uint64_t bytes, count, wrong = 0;
+    const float *x = bytes_of(input, "x", &bytes);
+    const uint8_t *codes = bytes_of(golden, "codes", &count), *random = bytes_of(golden, "rbits", &bytes);
+    const struct nib_quantizer *q = rounding("te", NULL);
+    for (size_t i = 0; i < count; i++)
+        if (x[i] == x[i]) wrong += nib_sr_code_by_form(q, x[i], random[i]) != codes[i];
+    NIB_CHECKF(count > 1000 && wrong == 0, "%llu of %llu differ", (unsigned long long)wrong, (unsigned long long)count);
+    nib_quantizer_close(q);
+    nib_file_close(golden);
+    nib_file_close(input);
+}
+
+/* What counting finds, for every integer of 8 and 16 bits, and a sample of 32. */
+static void distributions_are_those_of_counting(void) {
+    static const char *const forms[] = {"carry", "half", "nearest", "odd", "te", "rint", "compare", "compare-next", "dither", "mslk"};
+    static const float x[] = {0, 0.1f, 0.25f, 0.6f, 0.75f, 1, 1.3f, 1.999f, 2.2509765625f, 3.5f, 4.000001f, 5.5f, 6, 9, -0.1f, -2.7f, -0.0f};
+    for (size_t f = 0; f < 10; f++) {
+        const struct nib_quantizer *q = rounding(forms[f], f < 4 ? (f % 2 ? "16" : "8") : NULL);
+        unsigned long long wrong = 0;
+        for (size_t i = 0; i < sizeof x / sizeof *x; i++) {
+            uint64_t count[NIB_CODES], mine[NIB_CODES] = {0}, sum = 0, total = nib_sr_distribution(q, x[i], count);
+            bool all = total <= 1 << 16;
+            uint64_t draws = all ? total : 1 << 12;
+            for (uint64_t r = 0; r < draws; r++) mine[nib_sr_code_by_form(q, x[i], all ? (uint32_t)r : nib_philox(1, r, i).word[0])]++;
+            for (int c = 0; c < NIB_CODES; c++) {
+                sum += count[c];
+                double share = (double)count[c] / (double)total, found = (double)mine[c] / (double)draws;
+                wrong += all ? mine[c] != count[c] : share - found > 0.05 || found - share > 0.05; /* 6 sigma */
+            }
+            wrong += sum != total;
+        }
+        NIB_CHECKF(wrong == 0, "%s: %llu wrong counts", forms[f], wrong);
+        nib_quantizer_close(q);
+    }
+}
+
+/* Catalogue, row SRc: MSLK never leaves 0.5 for 0.6; row SRa: x = 2^-9 - 2^-33 with r = FF goes to 0.5 in
+ * TransformerEngine's form and stays 0 where the carry is exact. */
+static void catalogued_differences_hold(void) {
+    const struct nib_quantizer *carry = rounding("carry", "8"), *te = rounding("te", NULL), *mslk = rounding("mslk", NULL);
+    uint64_t count[NIB_CODES];
+    float x = 0x1p-9f - 0x1p-33f;
+    CU_ASSERT(nib_sr_code_by_form(carry, x, 0xFF) == 0 && nib_sr_code_by_form(te, x, 0xFF) == 1);
+    CU_ASSERT(nib_sr_distribution(mslk, 0.6f, count) == count[1]);
+    nib_quantizer_close(carry);
+    nib_quantizer_close(te);
+    nib_quantizer_close(mslk);
+}
+
+/* Row SRb: rbits = 11FF2233, all 1.9: the second element gets 2.0 from FF by PTX and 1.5 from 22 in software; the
+ * third the other way round. */
+static void the_operand_of_cvt_rs_swaps_the_middle_bytes(void) {
+    struct nib_sr_source plain = {.bytes = 1, .kind = NIB_SR_SOURCE_ELEMENT, .seed = 5, .stream = 6, .cols = 64}, ptx = plain;
+    uint8_t a[64], b[64];
+    ptx.kind = NIB_SR_SOURCE_CVT_RS;
+    const struct nib_isa *isa;
+    bool reference;
+    struct nib_error error;
+    NIB_OK_OR_FAIL(nib_isa_choose("generic", &isa, &reference, &error), error);
+    nib_sr_bytes(&plain, isa->philox, 0, 64, a);
+    nib_sr_bytes(&ptx, isa->philox, 0, 64, b);
+    for (int i = 0; i < 64; i += 4) CU_ASSERT(a[i] == b[i] && a[i + 1] == b[i + 2] && a[i + 2] == b[i + 1] && a[i + 3] == b[i + 3]);
+}
+
+/* Public cases stochastic-02, -04 and -06: independent streams, means, neighbours only. */
+static void reported_cases_hold(void) {
+    enum { COPIES = 4096 };
+    static float x[COPIES];
+    static uint8_t codes[16][COPIES];
+    const struct nib_quantizer *q = rounding("carry", "8");
+    struct nib_error error;
+    for (size_t i = 0; i < COPIES; i++) x[i] = i % 16 == 15 ? 6 : 2.5f; /* the scale is 1 */
+    for (uint64_t stream = 0; stream < 16; stream++) {
+        struct nib_quantized out;
+        NIB_OK_OR_FAIL(nib_quantized_alloc(q, 1, COPIES, NIB_ALONG_COLS, NIB_WANT_CODES, &out, &error), error);
+        struct nib_quantize_options options = {.seed = 7, .stream = stream};
+        NIB_OK_OR_FAIL(nib_quantize(q, (struct nib_view){x, NIB_F32, 1, COPIES, COPIES}, &options, &out, &error), error);
+        memcpy(codes[stream], out.codes, COPIES);
+        nib_quantized_free(&out);
+    }
+    const double drawn = COPIES / 16 * 15;
+    for (int s = 0; s < 16; s++) {
+        double sum = 0;
+        bool neighbours = true;
+        for (size_t i = 0; i < COPIES; i++) {
+            if (i % 16 == 15) continue;
+            sum += codes[s][i] == 5 ? 3 : 2;
+            neighbours = neighbours && (codes[s][i] == 4 || codes[s][i] == 5);
+        }
+        CU_ASSERT(neighbours);
+        NIB_CHECKF(sum / drawn > 2.46875 && sum / drawn < 2.53125, "stream %d: mean %g", s, sum / drawn);
+        for (int t = 0; t < s; t++) {
+            double same = 0;
+            for (size_t i = 0; i < COPIES; i++) same += i % 16 != 15 && codes[s][i] == codes[t][i];
+            NIB_CHECKF(same / drawn > 0.46 && same / drawn < 0.54, "streams %d and %d agree in %g", s, t, same / drawn);
+        }
+    }
+    nib_quantizer_close(q);
+}
+
+NIB_TEST_MAIN("forms of stochastic rounding", {"gfloat is reproduced", gfloat_is_reproduced},
+              {"TransformerEngine is reproduced", transformer_engine_is_reproduced},
+              {"distributions are those of counting", distributions_are_those_of_counting},
+              {"catalogued differences hold", catalogued_differences_hold},
+              {"the operand of cvt.rs swaps the middle bytes", the_operand_of_cvt_rs_swaps_the_middle_bytes},
+              {"reported cases hold", reported_cases_hold})
