@@ -20,6 +20,7 @@ static const struct nib_option options[] = {
     NIB_OPT_FLAG(struct nib_gpu_arguments, quick, "quick", 0, "check: under a minute (the default)"),
     NIB_OPT_FLAG(struct nib_gpu_arguments, full, "full", 0, "check: more than 10^9 quantized values, 10^7 outputs of each instruction"),
     NIB_OPT_FLAG(struct nib_gpu_arguments, small, "small", 0, "check: a few thousand values a row, for compute-sanitizer"),
+    NIB_OPT_FLAG(struct nib_gpu_arguments, shared, "shared", 0, "check: the same, of kernels with shared memory alone, for racecheck"),
     NIB_OPT_FLAG(struct nib_gpu_arguments, all, "all", 0, "check: print every row, not sums over input sets"),
     NIB_OPT_FLAG(struct nib_gpu_arguments, verify, "verify", 0, "probe: compare what came back"),
     NIB_OPT_TEXTS(struct nib_gpu_arguments, shapes, "shape", 0, "RxC", "bench: shape of the bf16 matrix; may be repeated"),
@@ -217,9 +218,10 @@ static enum nib_status check(struct nib_call *call, const struct nib_gpu *gpu, s
     struct bar bar = {.call = call};
     struct nib_table *report = NULL, *summary = NULL;
     struct nib_gpu_totals totals;
-    if (arguments->quick + arguments->full + arguments->small > 1)
-        return nib_fail(error, NIB_EINVAL, "--quick, --full and --small exclude each other");
-    struct nib_gpu_check_request request = {.gpu = gpu, .full = arguments->full, .small = arguments->small, .seed = (uint64_t)call->common.seed,
+    if (arguments->quick + arguments->full + arguments->small + arguments->shared > 1)
+        return nib_fail(error, NIB_EINVAL, "--quick, --full, --small and --shared exclude each other");
+    struct nib_gpu_check_request request = {.gpu = gpu, .full = arguments->full, .small = arguments->small || arguments->shared,
+                                            .shared = arguments->shared, .seed = (uint64_t)call->common.seed,
                                             .threads = (int)call->common.threads, .files = call->values + 1,
                                             .file_count = call->value_count - 1, .progress = advance, .context = &bar};
     enum nib_status status = nib_gpu_check_run(&request, &report, error);

@@ -7,7 +7,7 @@
 
 struct nib_gpu_arguments {
     int64_t device, repetitions;
-    bool quick, full, small, all, verify;
+    bool quick, full, small, shared, all, verify;
     struct nib_texts shapes;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "format/quantizer.h"
 #include "job/gpu_compare.h"
 #include "job/gpu_inputs.h"
 
@@ -83,7 +84,8 @@ enum nib_status nib_gpu_check_quantize(const struct nib_gpu_check_request *reque
     enum nib_status status = nib_gpu_subjects_open(&subjects, error);
     if (status != NIB_OK) return status;
     size_t rows = request->small ? 48 : request->full ? 1024 : 250, cols = request->small ? 80 : request->full ? 1500 : 480;
-    for (size_t s = 0; s < subjects.count && status == NIB_OK; s++)
+    for (size_t s = 0; s < subjects.count && status == NIB_OK; s++) {
+        if (request->shared && subjects.quantizer[s]->block->block_rows == 1) continue;
         for (int a = 0; a < 2 && status == NIB_OK; a++)
             for (int d = 0; d < 3 && status == NIB_OK; d++) {
                 struct nib_gpu_comparison how = {.gpu = request->gpu, .quantizer = subjects.quantizer[s], .turn = &none,
@@ -92,14 +94,16 @@ enum nib_status nib_gpu_check_quantize(const struct nib_gpu_check_request *reque
                 if (request->progress != NULL)
                     request->progress(request->context, subjects.name[s], s * 6 + (size_t)a * 3 + (size_t)d, subjects.count * 6);
                 if (request->small && dtype == NIB_F16) continue;
-                for (int set = 0; set < NIB_GPU_INPUTS_COUNT && status == NIB_OK; set += request->small ? 3 : 1)
+                for (int set = 0; set < NIB_GPU_INPUTS_COUNT && status == NIB_OK; set += request->shared ? NIB_GPU_INPUTS_COUNT : request->small ? 3 : 1)
                     status = run_set(request, report, &how, subjects.name[s], (enum nib_gpu_inputs)set, dtype, rows, cols, error);
                 for (int set = 0; set < 2 && request->full && subjects.rotated[s] && status == NIB_OK; set++)
                     status = run_set(request, report, &how, subjects.name[s], (enum nib_gpu_inputs)set, dtype, 4096, 4096 + 24, error);
+                if (request->shared) continue;
                 if (status == NIB_OK) status = run_tails(request, report, &how, subjects.name[s], dtype, error);
                 if (status == NIB_OK && strncmp(subjects.name[s], "te-", 3) == 0)
                     status = run_given(request, report, how, subjects.name[s], dtype, error);
             }
+    }
     nib_gpu_subjects_close(&subjects);
     return status;
 }
@@ -161,7 +165,7 @@ enum nib_status nib_gpu_check_rotated(const struct nib_gpu_check_request *reques
         return status;
     }
     for (size_t i = 0; i < 5 && status == NIB_OK; i++)
-        for (int by = 0; by < 2 && status == NIB_OK && !(request->small && i % 2 == 1); by++)
+        for (int by = request->shared ? 1 : 0; by < 2 && status == NIB_OK && !(request->small && i % 2 == 1); by++)
             for (int bf16 = 0; bf16 < 2 && status == NIB_OK; bf16++) {
                 struct nib_gpu_turn turn;
                 enum nib_gpu_rotate_by way = by == 0 ? NIB_GPU_BUTTERFLY : NIB_GPU_TENSOR_CORE;
@@ -288,8 +292,8 @@ enum nib_status nib_gpu_check_run(const struct nib_gpu_check_request *request, s
     if (status != NIB_OK) return status;
     status = nib_gpu_check_quantize(request, report, error);
     if (status == NIB_OK) status = nib_gpu_check_rotated(request, report, error);
-    if (status == NIB_OK) status = nib_gpu_check_files(request, report, error);
-    if (status == NIB_OK) status = nib_gpu_check_rest(request, report, error);
+    if (status == NIB_OK && !request->shared) status = nib_gpu_check_files(request, report, error);
+    if (status == NIB_OK && !request->shared) status = nib_gpu_check_rest(request, report, error);
     if (status == NIB_OK) status = nib_gpu_check_products(request, report, error);
     if (status == NIB_OK && !request->small) status = nib_gpu_check_cublaslt(request, report, error); /* not our kernels */
     if (status == NIB_OK)

@@ -11,6 +11,7 @@ struct nib_gpu_check_request {
     const struct nib_gpu *gpu;
     bool full;                   /* 10^9 and more quantized values; otherwise well under a minute */
     bool small;                  /* a few thousand values a row, for memory checkers */
+    bool shared;                 /* of the small ones only what uses shared memory, for race checkers */
     uint64_t seed;
     int threads;
     const char *const *files;    /* real tensors: every floating-point matrix of each file */

@@ -132,9 +132,9 @@ static enum nib_status run_instruction(const struct nib_gpu_check_request *reque
     enum nib_status status = nib_unit_open(name, &unit, error);
     if (status != NIB_OK) return status;
     size_t outputs = request->small ? 1024 : request->full ? 700000 : 24000; /* a set and chain length; 18 of them */
-    for (int set = 0; set < NIB_GPU_OPERANDS_COUNT && status == NIB_OK; set++) {
+    for (int set = 0; set < (request->shared ? 1 : NIB_GPU_OPERANDS_COUNT) && status == NIB_OK; set++) {
         struct nib_gpu_counts counts = {0};
-        for (size_t i = 0; i < (request->small ? 2 : 3) && status == NIB_OK; i++)
+        for (size_t i = 0; i < (request->shared ? 1 : request->small ? 2 : 3) && status == NIB_OK; i++)
             status = run_set(request, mma, unit, a, b, (enum nib_gpu_operands)set, steps[i], outputs, &counts, error);
         what.inputs = nib_gpu_operands_names[set];
         what.type = unit->name;
