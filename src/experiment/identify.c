@@ -23,6 +23,14 @@ static enum nib_status check_point(const struct nib_experiment *e, size_t point,
     return status;
 }
 
+/* Numbers are checked and cited for the first values of their axis only: thousands of seeds are alike. */
+static size_t worth_a_look(const struct nib_experiment *e, size_t axis) {
+    enum { SAMPLE = 256 };
+    enum nib_parameter_type type = e->job.parameters[e->axis[axis].parameter].type;
+    bool number = type == NIB_PARAMETER_INTEGER || type == NIB_PARAMETER_REAL;
+    return number && e->axis[axis].count > SAMPLE ? SAMPLE : e->axis[axis].count;
+}
+
 /* The point with value `place` on one axis and the first value on the others. */
 static size_t point_of_value(const struct nib_experiment *e, size_t axis, size_t place) {
     for (size_t i = e->axes - 1; i > axis; i--) place *= e->axis[i].count;
@@ -33,7 +41,7 @@ enum nib_status nib_experiment_check(const struct nib_experiment *e, bool every,
     enum nib_status status = check_point(e, 0, error);
     for (size_t point = 1; every && status == NIB_OK && point < e->points; point++) status = check_point(e, point, error);
     for (size_t i = 0; !every && i < e->axes; i++)
-        for (size_t place = 1; status == NIB_OK && place < e->axis[i].count; place++)
+        for (size_t place = 1; status == NIB_OK && place < worth_a_look(e, i); place++)
             status = check_point(e, point_of_value(e, i, place), error);
     return status;
 }
@@ -88,7 +96,7 @@ enum nib_status nib_experiment_cite(const struct nib_experiment *e, bool content
                                     struct nib_error *error) {
     enum nib_status status = cite_point(e, 0, provenance, error);
     for (size_t i = 0; i < e->axes; i++)
-        for (size_t place = 1; status == NIB_OK && place < e->axis[i].count; place++) {
+        for (size_t place = 1; status == NIB_OK && place < worth_a_look(e, i); place++) {
             if (e->job.parameters[e->axis[i].parameter].type == NIB_PARAMETER_TENSOR) continue; /* names no format */
             status = cite_point(e, point_of_value(e, i, place), provenance, error);
         }
