@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "quantize/ref_ggml.h"
+#include "quantize/eden.h"
 #include "quantize/stages.h"
 
 enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct nib_view x,
@@ -88,6 +89,15 @@ static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_v
     nib_stages_make(q, &scale, isa, reference, &stages);
     nib_walk_make(q, x, options->axis, &walk);
     walk.random = *random;
+    if (q->axes.scale_correction == NIB_SCALE_CORRECTION_EDEN) {
+        size_t group = NIB_EDEN_GROUP, padded = (walk.inner + group - 1) / group * group;
+        if (q->block->block_rows != 1 || group % q->block->block_cols != 0)
+            return nib_fail(error, NIB_EINVAL, "scale_correction eden of quantizer %s: expected blocks of 1 x 16 or 1 x 32", q->name);
+        if (walk.inner != padded)
+            return nib_fail(error, NIB_EINVAL, "%zu elements along the axis are no whole groups of %d for scale_correction eden; "
+                            "pad them to %zu", walk.inner, NIB_EDEN_GROUP, padded);
+        nib_walk_deepen(&walk, group / q->block->block_cols);
+    }
     bool fits;
     status = nib_walk_rotate(options->rotation, isa, &walk, &fits, error);
     if (status == NIB_OK) status = run(&stages, &walk, options->threads, out, &specials, error);

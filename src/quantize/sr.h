@@ -25,6 +25,8 @@ uint8_t nib_sr_code_by_form(const struct nib_quantizer *q, float y, uint32_t r);
 
 /* curand_uniform of a word, as torch uses it: 1 becomes 0. */
 float nib_torch_uniform(uint32_t r);
+/* tl.rand of a word. */
+float nib_triton_uniform(uint32_t r);
 /* The number of random integers that give each code, out of 2^n, which is returned. */
 uint64_t nib_sr_distribution(const struct nib_quantizer *q, float y, uint64_t count[NIB_CODES]);
 

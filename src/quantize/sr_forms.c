@@ -24,7 +24,7 @@ float nib_torch_uniform(uint32_t r) {
     return u == 1 ? 0 : u;
 }
 /* tl.rand */
-static float triton_uniform(uint32_t r) { return (float)(int32_t)(r >> 31 != 0 ? ~r : r) * 4.6566127342e-10f; }
+float nib_triton_uniform(uint32_t r) { return (float)(int32_t)(r >> 31 != 0 ? ~r : r) * 4.6566127342e-10f; }
 
 /* Three grids, each rounded, one of them chosen. The sign is a factor of the result: a zero may take either. */
 static uint8_t rint_form(float y, uint32_t r) {
@@ -44,7 +44,7 @@ static uint8_t compare(float y, uint32_t r, bool next) {
         high += next ? a >= levels[i] : a > levels[i];
     }
     float q = levels[low], above = levels[high + 1];
-    return code_of(triton_uniform(r) < nib_div_full(a - q, above - q) ? above : q, signbit(y));
+    return code_of(nib_triton_uniform(r) < nib_div_full(a - q, above - q) ? above : q, signbit(y));
 }
 
 /* To nearest, ties to the even code. */

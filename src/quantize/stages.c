@@ -205,18 +205,21 @@ void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_ax
     *out = w;
 }
 
+void nib_walk_deepen(struct nib_walk *w, size_t blocks) {
+    if (w->axis != NIB_ALONG_ROWS || blocks <= w->tile_blocks || blocks * w->block_rows > NIB_TILE) return;
+    w->tile_blocks = blocks;
+    w->tile_rows = NIB_TILE / (blocks * w->block_rows) * w->block_rows;
+    divide_walk(w);
+}
+
 enum nib_status nib_walk_rotate(const struct nib_rotation *rotation, const struct nib_isa *isa, struct nib_walk *w,
                                 bool *fits, struct nib_error *error) {
     *fits = true;
     if (rotation == NULL || nib_rotation_is_identity(rotation)) return NIB_OK;
     enum nib_status status = nib_rotation_check(rotation, w->inner, w->axis == NIB_ALONG_COLS ? "columns" : "rows", error);
     if (status != NIB_OK) return status;
-    size_t size = nib_rotation_size(rotation), blocks = size / w->block_size;
-    if (w->axis == NIB_ALONG_ROWS && size % w->block_size == 0 && blocks > w->tile_blocks && blocks * w->block_rows <= NIB_TILE) {
-        w->tile_blocks = blocks; /* tiles across the lines become deep enough for a group */
-        w->tile_rows = NIB_TILE / (blocks * w->block_rows) * w->block_rows;
-        divide_walk(w);
-    }
+    size_t size = nib_rotation_size(rotation);
+    if (size % w->block_size == 0) nib_walk_deepen(w, size / w->block_size);
     *fits = w->tile_inner % size == 0 || w->tiles_along == 1;
     w->rotation = rotation;
     w->rotate = nib_rotate_kernel_of(isa->name);
@@ -233,6 +236,6 @@ enum nib_status nib_sr_source_choose(const struct nib_quantizer *q, struct nib_v
     }
     if (options->random_bits != NULL)
         return nib_fail(error, NIB_EINVAL, "random bits are given, but quantizer %s does not round stochastically", q->name);
-    *out = (struct nib_sr_source){.bytes = 0};
+    *out = (struct nib_sr_source){.bytes = 0, .seed = options->seed};
     return NIB_OK;
 }

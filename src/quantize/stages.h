@@ -66,6 +66,8 @@ enum nib_status nib_sr_source_choose(const struct nib_quantizer *q, struct nib_v
                                      const struct nib_quantize_options *options, struct nib_sr_source *out,
                                      struct nib_error *error);
 
+/* Makes tiles that lie across the lines at least so many blocks deep, if they can be. */
+void nib_walk_deepen(struct nib_walk *walk, size_t blocks);
 /* Rotates tiles as they are loaded. Where groups would straddle tiles *fits is false and the whole tensor must be
  * rotated first. NIB_EINVAL if the extent is no multiple of the rotation's size. */
 enum nib_status nib_walk_rotate(const struct nib_rotation *rotation, const struct nib_isa *isa, struct nib_walk *walk,

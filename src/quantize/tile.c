@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "core/convert.h"
 #include "quantize/stages.h"
+#include "quantize/eden.h"
 #include "quantize/quantize_ref.h"
 
 struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_error *error) {
@@ -237,6 +238,19 @@ static void store_codes_and_values(const struct nib_walk *w, const struct place 
         }
 }
 
+/* Group by group along each line; lines are whole groups, and tiles too. */
+static void correct_scales(const struct nib_stages *stages, const struct nib_walk *w, struct nib_scratch *t,
+                           const struct place *p, bool want_values) {
+    size_t blocks = NIB_EDEN_GROUP / w->block_size, per_line = w->inner / w->block_size;
+    for (size_t r = 0; r < p->lines; r++)
+        for (size_t c = 0; c * w->block_size < p->count; c += blocks) {
+            size_t at = r * w->tile_inner + c * w->block_size;
+            struct nib_eden_group group = {p->x + at, p->codes + at, t->scale + r * w->tile_blocks + c,
+                want_values ? p->values + at : NULL, (p->line + r) * per_line + p->start / w->block_size + c, w->random.seed};
+            nib_eden_correct(stages->q, &stages->k.tensor, &group);
+        }
+}
+
 void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w, size_t tile, struct nib_scratch *t,
                        struct nib_quantized *out, struct nib_specials *specials) {
     struct place p = {.line = tile / w->tiles_along * w->tile_rows, .start = tile % w->tiles_along * w->tile_inner,
@@ -250,7 +264,8 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
         p.x = (const float *)w->x.data + p.line * w->x.stride + p.start;
     else
         nib_tile_load(w, stages->isa, p.line, p.start, t->x);
-    bool want_values = out->values != NULL, want_codes = out->codes != NULL || out->packed != NULL || want_values;
+    bool eden = stages->q->axes.scale_correction == NIB_SCALE_CORRECTION_EDEN;
+    bool want_values = out->values != NULL, want_codes = out->codes != NULL || out->packed != NULL || want_values || eden;
     bool dense = w->tile_rows == 1 || out->cols == w->tile_inner;
     if (direct && dense && out->codes != NULL) p.codes = out->codes + at;
     if (direct && dense && want_values) p.values = out->values + at;
@@ -282,6 +297,7 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
             for (size_t r = 0; r < w->block_rows; r++)
                 count_specials(p.x + (band * w->block_rows + r) * w->tile_inner + c * w->block_size, w->block_size, specials);
         }
+    if (eden) correct_scales(stages, w, t, &p, want_values);
     if (out->scales != NULL) store_scales(w, t, &p, out);
     if (out->packed != NULL) store_packed(stages, w, &p, out);
     if (out->codes != NULL || want_values) store_codes_and_values(w, &p, out, direct && dense);

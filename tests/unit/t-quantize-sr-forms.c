@@ -187,9 +187,56 @@ static void reported_cases_hold(void) {
     nib_quantizer_close(q);
 }
 
+/* MS-EDEN: the same bytes along rows of the transpose, for every thread count and instruction set; on average over
+ * seeds <Q(x), x> = ||x||^2; groups of 128 only. */
+static void eden_corrects_groups_of_128(void) {
+    enum { ROWS = 5, COLS = 1280, COUNT = ROWS * COLS };
+    static float x[COUNT], turned[COUNT];
+    const struct nib_quantizer *q;
+    struct nib_error error;
+    struct nib_quantized a, b;
+    unsigned want = NIB_WANT_CODES | NIB_WANT_SCALES | NIB_WANT_VALUES;
+    for (size_t i = 0; i < COUNT; i++) {
+        struct nib_philox_block r = nib_philox(4, i, 0);
+        x[i] = (float)(int32_t)r.word[0] * 0x1p-31f * (float)(1 + r.word[1] % 7);
+        turned[i % COLS * ROWS + i / COLS] = x[i];
+    }
+    NIB_OK_OR_FAIL(nib_quantizer_open("quartet2-nvfp4-eden", &q, &error), error);
+    NIB_OK_OR_FAIL(nib_quantized_alloc(q, ROWS, COLS, NIB_ALONG_COLS, want, &a, &error), error);
+    NIB_OK_OR_FAIL(nib_quantized_alloc(q, COLS, ROWS, NIB_ALONG_ROWS, want, &b, &error), error);
+    struct nib_view plain = {x, NIB_F32, ROWS, COLS, COLS}, transposed = {turned, NIB_F32, COLS, ROWS, ROWS};
+    struct nib_quantize_options one = {.seed = 9, .threads = 1, .isa = "ref"}, other = {.seed = 9, .threads = 3, .axis = NIB_ALONG_ROWS};
+    NIB_OK_OR_FAIL(nib_quantize(q, plain, &one, &a, &error), error);
+    NIB_OK_OR_FAIL(nib_quantize(q, transposed, &other, &b, &error), error);
+    CU_ASSERT(memcmp(a.scales, b.scales, a.scale_rows * a.scale_cols) == 0);
+    size_t differing = 0;
+    for (size_t i = 0; i < COUNT; i++) differing += a.values[i] != b.values[i % COLS * ROWS + i / COLS];
+    CU_ASSERT(differing == 0);
+    double gain = 0;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        double inner = 0, square = 0;
+        struct nib_quantize_options options = {.seed = seed, .threads = 1};
+        NIB_OK_OR_FAIL(nib_quantize(q, plain, &options, &a, &error), error);
+        for (size_t i = 0; i < COUNT; i++) {
+            inner += (double)a.values[i] * (double)x[i];
+            square += (double)x[i] * (double)x[i];
+        }
+        gain += inner / square / 200;
+    }
+    NIB_CHECKF(gain > 0.9995 && gain < 1.0005, "mean gain %.6f", gain);
+    nib_quantized_free(&b);
+    NIB_OK_OR_FAIL(nib_quantized_alloc(q, ROWS, 144, NIB_ALONG_COLS, want, &b, &error), error);
+    CU_ASSERT(nib_quantize(q, (struct nib_view){x, NIB_F32, ROWS, 144, COLS}, &one, &b, &error) == NIB_EINVAL);
+    NIB_CHECKF(strstr(error.text, "pad them to 256") != NULL, "%s", error.text);
+    nib_quantized_free(&a);
+    nib_quantized_free(&b);
+    nib_quantizer_close(q);
+}
+
 NIB_TEST_MAIN("forms of stochastic rounding", {"gfloat is reproduced", gfloat_is_reproduced},
               {"TransformerEngine is reproduced", transformer_engine_is_reproduced},
               {"distributions are those of counting", distributions_are_those_of_counting},
               {"catalogued differences hold", catalogued_differences_hold},
               {"the operand of cvt.rs swaps the middle bytes", the_operand_of_cvt_rs_swaps_the_middle_bytes},
+              {"MS-EDEN corrects groups of 128", eden_corrects_groups_of_128},
               {"reported cases hold", reported_cases_hold})
