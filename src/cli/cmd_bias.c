@@ -19,12 +19,13 @@
 struct arguments {
     struct nib_texts quantizers, rotations, distributions;
     int64_t count;
-    int axis, gemm, operand;
+    int axis, gemm, operand, figure;
     bool per_level, all;
     const char *plot;
 };
 
 static const struct arguments defaults = {.count = 1 << 22, .axis = -1, .gemm = -1, .operand = -1};
+static const char *const figures[] = {"tensors", "usage", NULL};
 static const char *const axes[] = {"cols", "rows", NULL}; /* the order of enum nib_axis */
 
 static const struct nib_option options[] = {
@@ -44,6 +45,8 @@ static const struct nib_option options[] = {
     NIB_OPT_FLAG(struct arguments, per_level, "per-level", 'l', "count, share and mean error of every level"),
     NIB_OPT_TEXT(struct arguments, plot, "plot", 'p', "PREFIX",
                  "draw SQNR and 1 - alpha of every tensor with gnuplot: PREFIX.png, PREFIX.pdf and PREFIX.gp"),
+    NIB_OPT_CHOICE(struct arguments, figure, "figure", 0, "KIND", figures,
+                   "what --plot draws: every tensor, or B_eff against the change of SQNR by the rotation"),
     NIB_OPT_END,
 };
 
@@ -324,7 +327,9 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     else
         nib_result_abandon(file);
     if (arguments->plot != NULL) guard_plot(arguments->plot);
-    if (status == NIB_OK && arguments->plot != NULL) status = nib_plot_bias(tables.totals, arguments->plot, error);
+    if (status == NIB_OK && arguments->plot != NULL) 
+        status = arguments->figure == 1 ? nib_plot_usage(tables.totals, arguments->plot, error)
+                                        : nib_plot_bias(tables.totals, arguments->plot, error);
     tables_free(&tables);
     nib_bias_result_free(result);
     formats_close(&formats);

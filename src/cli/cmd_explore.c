@@ -265,6 +265,29 @@ static enum nib_status store(const struct nib_call *call, const struct formats *
     return status;
 }
 
+enum { FIGURE_GRIDS, FIGURE_PARETO, FIGURE_HEAT, FIGURE_CREST };
+
+static enum nib_status draw(const struct arguments *a, const struct formats *formats, const struct nib_explore_result *result,
+                            const struct nib_table *table, struct nib_error *error) {
+    static const char *const endings[] = {"gp", "png", "pdf"};
+    int figure = a->figure >= 0 ? a->figure : a->integers > 0 ? FIGURE_PARETO : result->count > result->group_size ? FIGURE_HEAT : FIGURE_GRIDS;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        char path[4200];
+        snprintf(path, sizeof path, "%s.%s.part", a->plot, endings[i]);
+        nib_signals_guard(path);
+    }
+    if (figure == FIGURE_PARETO) return nib_plot_pareto(table, a->plot, error);
+    if (figure == FIGURE_HEAT) return nib_plot_heat(table, a->plot, error);
+    struct nib_table *own = NULL;
+    enum nib_status status = figure == FIGURE_GRIDS
+                                 ? nib_explore_bins(result, &own, error)
+                                 : nib_explore_family(&formats->grids, (unsigned)formats->blocks[0], &own, error);
+    if (status != NIB_OK) return status;
+    status = figure == FIGURE_GRIDS ? nib_plot_grids(own, a->plot, error) : nib_plot_crest(own, a->plot, error);
+    nib_table_free(own);
+    return status;
+}
+
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *a = call->options;
     static const char *const gaussian[] = {"gaussian"};
@@ -293,6 +316,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = store(call, &formats, table, crossings, file, error);
     else
         nib_result_abandon(file);
+    if (status == NIB_OK && a->plot != NULL) status = draw(a, &formats, &result, table, error);
     if (table != NULL) nib_table_free(table);
     if (crossings != NULL) nib_table_free(crossings);
     nib_explore_result_free(&result);

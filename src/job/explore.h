@@ -85,6 +85,11 @@ void nib_explore_result_free(struct nib_explore_result *result);
 
 NIB_CHECK enum nib_status nib_explore_table(const struct nib_explore_result *result, size_t most_per_group, struct nib_table **out,
                                             struct nib_error *error);
+/* Bins of each point's grid: what eq. (2) says and what is expected of each magnitude. */
+NIB_CHECK enum nib_status nib_explore_bins(const struct nib_explore_result *result, struct nib_table **out, struct nib_error *error);
+/* Each grid along the generalised Gaussians of exponent 0.4 to 12, in blocks of one size, by crest factor. */
+NIB_CHECK enum nib_status nib_explore_family(const struct nib_explore_grids *grids, unsigned block, struct nib_table **out,
+                                             struct nib_error *error);
 /* One row per pair of the first grid and another: where they are equally good. */
 NIB_CHECK enum nib_status nib_explore_crossings(const struct nib_explore_grids *grids, const int64_t *blocks, size_t block_count,
                                                 struct nib_table **out, struct nib_error *error);

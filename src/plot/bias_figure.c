@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "plot/table_columns.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,23 +16,14 @@ struct report {
     size_t views, quantizers, rotations;
 };
 
-static bool find_column(const struct nib_table *table, const char *name, size_t *out) {
-    for (size_t i = 0; i < nib_table_columns(table); i++)
-        if (strcmp(nib_table_column(table, i)->name, name) == 0) {
-            *out = i;
-            return true;
-        }
-    return false;
-}
-
 static bool read_shape(struct report *r) {
     const struct nib_table *t = r->table;
-    bool found = find_column(t, "view", &r->view) && find_column(t, "module", &r->module) &&
-                 find_column(t, "layer", &r->layer) && find_column(t, "gemm", &r->gemm) &&
-                 find_column(t, "operand", &r->operand) && find_column(t, "axis", &r->axis) &&
-                 find_column(t, "quantizer", &r->quantizer) && find_column(t, "rotation", &r->rotation) &&
-                 find_column(t, "sqnr_db", &r->sqnr) && find_column(t, "sqnr_db_se", &r->sqnr_se) &&
-                 find_column(t, "one_minus_alpha", &r->loss) && find_column(t, "one_minus_alpha_se", &r->loss_se);
+    bool found = nib_plot_find_column(t, "view", &r->view) && nib_plot_find_column(t, "module", &r->module) &&
+                 nib_plot_find_column(t, "layer", &r->layer) && nib_plot_find_column(t, "gemm", &r->gemm) &&
+                 nib_plot_find_column(t, "operand", &r->operand) && nib_plot_find_column(t, "axis", &r->axis) &&
+                 nib_plot_find_column(t, "quantizer", &r->quantizer) && nib_plot_find_column(t, "rotation", &r->rotation) &&
+                 nib_plot_find_column(t, "sqnr_db", &r->sqnr) && nib_plot_find_column(t, "sqnr_db_se", &r->sqnr_se) &&
+                 nib_plot_find_column(t, "one_minus_alpha", &r->loss) && nib_plot_find_column(t, "one_minus_alpha_se", &r->loss_se);
     size_t rows = nib_table_rows(t);
     if (!found || rows == 0) return false;
     size_t each = 1;

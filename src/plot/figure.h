@@ -55,5 +55,14 @@ NIB_CHECK enum nib_status nib_plot_table(const struct nib_table *table, const st
 /* The figure of a bias report from its table of totals (nib_bias_totals): SQNR and 1 - alpha of every
  * tensor through the first two quantizers, raw and after the last rotation. */
 NIB_CHECK enum nib_status nib_plot_bias(const struct nib_table *totals, const char *prefix, struct nib_error *error);
+/* UFP4's figure 2 from the same table: B_eff of the raw tensor against the change of SQNR by the last rotation, for the
+ * first two quantizers, by operand and depth. */
+NIB_CHECK enum nib_status nib_plot_usage(const struct nib_table *totals, const char *prefix, struct nib_error *error);
+/* Figures of an exploration: bins of grids with their mean errors (UFP4's figure 1a); SQNR against |1 - alpha| with the
+ * Pareto front; SQNR by grid, scale, density and block size; bias and loss by crest factor. */
+NIB_CHECK enum nib_status nib_plot_grids(const struct nib_table *bins, const char *prefix, struct nib_error *error);
+NIB_CHECK enum nib_status nib_plot_pareto(const struct nib_table *grids, const char *prefix, struct nib_error *error);
+NIB_CHECK enum nib_status nib_plot_heat(const struct nib_table *grids, const char *prefix, struct nib_error *error);
+NIB_CHECK enum nib_status nib_plot_crest(const struct nib_table *family, const char *prefix, struct nib_error *error);
 
 #endif
