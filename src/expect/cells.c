@@ -227,6 +227,44 @@ void nib_cells_add(const struct nib_cells *cells, const struct nib_density *dens
     nib_moments_add(out, weight, &own);
 }
 
+/* One side of a shell, from `near` to `far` from zero. */
+static void add_side(const struct nib_cells *cells, const struct nib_density *density, double near, double far, double sign,
+                     double s, struct nib_moments *out) {
+    double low = sign > 0 ? near : -far, high = sign > 0 ? far : -near, whole[3];
+    nib_density_between(density, low, high, whole);
+    out->xx += whole[2];
+    out->sum_t += sign * whole[1] / s;
+    if (far > cells->clip * s) {
+        double clipped[3], from = fmax(near, cells->clip * s);
+        nib_density_between(density, sign > 0 ? from : -far, sign > 0 ? far : -from, clipped);
+        out->clipped += clipped[0];
+    }
+    for (unsigned r = 0; r < cells->ranks; r++) {
+        double a = r == 0 ? low : fmin(fmax(cells->border[r - 1] * s, low), high);
+        double b = r + 1 == cells->ranks ? high : fmin(fmax(cells->border[r] * s, low), high), v[3];
+        if (!(a < b)) continue;
+        nib_density_between(density, a, b, v);
+        struct piece p = {v[0], v[1], sign * v[1], v[2]};
+        add_level(out, cells->level[r], cells->code[r], &p, s);
+    }
+}
+
+void nib_cells_add_shell(const struct nib_cells *cells, const struct nib_density *density, double low, double high, double s,
+                         double weight, struct nib_moments *out) {
+    struct nib_moments own = {.share = {0}}, inner = {.share = {0}};
+    high = fmin(high, density->largest);
+    if (!(low < high)) return;
+    if (cells->sr_bits > 0) { /* without the tails' precision, which no scale needs that is rounded stochastically */
+        nib_cells_add(cells, density, high, s, 1, &own);
+        nib_cells_add(cells, density, low, s, 1, &inner);
+        nib_moments_add(&own, -1, &inner);
+    } else {
+        add_side(cells, density, low, high, 1, s, &own);
+        add_side(cells, density, low, high, -1, s, &own);
+    }
+    nib_moments_add(out, weight, &own);
+}
+
 static void add_one(const struct nib_cells *cells, double x, double weight, double s, struct nib_moments *out) {
     double t = x / s;
     unsigned r = 0;
@@ -260,11 +298,12 @@ void nib_cells_add_point(const struct nib_cells *cells, double x, double positiv
     if (negative != 0) add_one(cells, -x, negative, s, out);
 }
 
-void nib_cells_add_zero(const struct nib_density *density, double bound, bool bad, double weight, struct nib_moments *out) {
-    double high[3], low[3];
-    nib_density_integrals(density, bound, high);
-    nib_density_integrals(density, -bound, low);
-    double share = weight * (high[0] - low[0]), energy = weight * (high[2] - low[2]);
+void nib_cells_add_zero(const struct nib_density *density, double low, double high, bool bad, double weight,
+                        struct nib_moments *out) {
+    double right[3], left[3];
+    nib_density_between(density, low, high, right);
+    nib_density_between(density, -high, -low, left);
+    double share = weight * (right[0] + left[0]), energy = weight * (right[2] + left[2]);
     if (bad) {
         out->bad_scale += share;
         return;

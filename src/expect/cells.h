@@ -36,10 +36,14 @@ void nib_cells_make(const struct nib_element *element, enum nib_rounding mode, u
  * bound may be infinite. */
 void nib_cells_add(const struct nib_cells *cells, const struct nib_density *density, double bound, double s, double weight,
                    struct nib_moments *out);
+/* The same for low < |x| <= high. */
+void nib_cells_add_shell(const struct nib_cells *cells, const struct nib_density *density, double low, double high, double s,
+                         double weight, struct nib_moments *out);
 /* The same for the two elements +x and -x, with these weights: what the block's maximum adds. */
 void nib_cells_add_point(const struct nib_cells *cells, double x, double positive, double negative, double s,
                          struct nib_moments *out);
-/* A block whose scale is 0 (everything becomes 0) or not a number (everything is left out). */
-void nib_cells_add_zero(const struct nib_density *density, double bound, bool bad, double weight, struct nib_moments *out);
+/* low < |x| <= high in a block whose scale is 0 (everything becomes 0) or not a number (everything is left out). */
+void nib_cells_add_zero(const struct nib_density *density, double low, double high, bool bad, double weight,
+                        struct nib_moments *out);
 
 #endif

@@ -103,6 +103,28 @@ void nib_density_integrals(const struct nib_density *density, double x, double o
     out[2] = copysign(v[2], x);
 }
 
+void nib_density_between(const struct nib_density *density, double a, double b, double out[3]) {
+    double near = fmin(fabs(a), fabs(b)), far = fmax(fabs(a), fabs(b)), low[3], high[3] = {0};
+    if (density->tails == NULL || near * near < 100 * density->half[2]) {
+        nib_density_integrals(density, a, low);
+        nib_density_integrals(density, b, high);
+        for (int k = 0; k < 3; k++) out[k] = high[k] - low[k];
+        return;
+    }
+    density->tails(density, near, low);
+    if (!isinf(far)) density->tails(density, far, high);
+    for (int k = 0; k < 3; k++) out[k] = low[k] - high[k];
+    if (a < 0) out[1] = -out[1];
+}
+
+double nib_density_beyond(const struct nib_density *density, double y) {
+    double tail[3] = {0};
+    if (isinf(y) || y >= density->largest) return 0;
+    if (density->tails == NULL || y * y < 100 * density->half[2]) return fmax(0, 1 - nib_density_share(density, y));
+    density->tails(density, y, tail);
+    return 2 * tail[0];
+}
+
 double nib_density_at(const struct nib_density *density, double x) {
     if (!density->symmetric) return histogram_pdf(density, x);
     double v[NIB_DENSITY_VALUES], y = fmax(fabs(x), 1e-300);

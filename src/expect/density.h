@@ -25,6 +25,8 @@ struct nib_density {
     double largest;              /* support ends here; INFINITY */
     /* Exact and perhaps slow, x > 0. */
     void (*values)(const struct nib_density *density, double x, double out[NIB_DENSITY_VALUES]);
+    /* Integrals from x to infinity to full relative precision; NULL where tails are so light that nobody needs them. */
+    void (*tails)(const struct nib_density *density, double x, double out[3]);
     struct nib_density_table table; /* no pieces: the function is fast */
     /* Histogram, or mixture of Gaussians with these scales and weights. */
     size_t count;
@@ -45,6 +47,10 @@ enum nib_status nib_density_read_histogram(const char *path, const struct nib_de
 
 /* The public functions without the guard, for callers that have it. */
 void nib_density_integrals(const struct nib_density *density, double x, double out[3]);
+/* The same from a to b, 0 <= a < b or a < b <= 0, precise in the tails. */
+void nib_density_between(const struct nib_density *density, double a, double b, double out[3]);
+/* P(|x| > y), precise in the tails. */
+double nib_density_beyond(const struct nib_density *density, double y);
 double nib_density_at(const struct nib_density *density, double x);
 /* P(|x| <= y). */
 double nib_density_share(const struct nib_density *density, double y);

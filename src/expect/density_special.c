@@ -23,6 +23,15 @@ static void student(const struct nib_density *density, double x, double out[NIB_
     out[3] = x * c * exp(-(nu + 1) / 2 * growth);
 }
 
+static void student_tails(const struct nib_density *density, double x, double out[3]) {
+    double nu = density->parameter;
+    double c = exp(gsl_sf_lngamma((nu + 1) / 2) - gsl_sf_lngamma(nu / 2)) / sqrt(nu * pi);
+    double c_other = exp(gsl_sf_lngamma((nu - 1) / 2) - gsl_sf_lngamma(nu / 2 - 1)) / sqrt((nu - 2) * pi);
+    out[0] = gsl_cdf_tdist_Q(x, nu);
+    out[1] = c * nu / (nu - 1) * exp(-(nu - 1) / 2 * log1p(x * x / nu));
+    out[2] = nu * (c * sqrt(nu / (nu - 2)) / c_other * gsl_cdf_tdist_Q(x * sqrt((nu - 2) / nu), nu - 2) - out[0]);
+}
+
 static void generalised(const struct nib_density *density, double x, double out[NIB_DENSITY_VALUES]) {
     double beta = density->parameter, power = pow(x, beta), all = gsl_sf_lngamma(1 / beta);
     for (int k = 0; k < 3; k++) {
@@ -41,6 +50,7 @@ static enum nib_status make_student(struct nib_density *out, struct nib_error *e
                         out->name, nu);
     double c = exp(gsl_sf_lngamma((nu + 1) / 2) - gsl_sf_lngamma(nu / 2)) / sqrt(nu * pi);
     out->values = student;
+    out->tails = student_tails;
     out->half[1] = c * nu / (nu - 1);
     out->half[2] = nu / (nu - 2) / 2;
     out->fourth = nu > 4 ? 3 * nu * nu / ((nu - 2) * (nu - 4)) : INFINITY;

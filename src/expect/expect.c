@@ -21,46 +21,63 @@ struct choices {
     bool bf16, drop_zero;
 };
 
-static enum nib_status read_choices(const struct nib_quantizer *quantizer, struct choices *out, struct nib_error *error) {
+static enum nib_status read_choices(const struct nib_quantizer *quantizer, const char *name, struct choices *out,
+                                    struct nib_error *error) {
     struct choices c = {.mode = NIB_RNE};
     const char *axis, *value;
-    bool stochastic = false;
-    enum nib_status status = NIB_OK;
-    for (size_t i = 0; status == NIB_OK && nib_quantizer_axis(quantizer, i, &axis, &value); i++) {
+    bool stochastic = false, plain_form = true;
+    for (size_t i = 0; nib_quantizer_axis(quantizer, i, &axis, &value); i++) {
         if (strcmp(axis, "rounding") == 0) {
             stochastic = strncmp(value, "sr", 2) == 0;
-            if (!stochastic) status = nib_rounding_parse(value, &c.mode, error);
+            /* Variants ("rne;a+.5") differ from their rule next to ties alone; nib_scale_map_check() sees where not. */
+            char rule[16];
+            snprintf(rule, sizeof rule, "%.*s", (int)strcspn(value, ";"), value);
+            if (nib_rounding_parse(rule, &c.mode, NULL) != NIB_OK) c.mode = NIB_RNE;
         }
+        if (strcmp(axis, "sr_form") == 0) plain_form = strcmp(value, "carry") == 0;
         if (strcmp(axis, "sr_bits") == 0) c.sr_bits = (unsigned)strtoul(value, NULL, 10);
         if (strcmp(axis, "element_precision") == 0) c.bf16 = strcmp(value, "bf16") == 0;
         if (strcmp(axis, "signed_zero") == 0) c.drop_zero = strcmp(value, "drop") == 0;
     }
     if (!stochastic) c.sr_bits = 0;
+    if (stochastic && !plain_form)
+        return nib_fail(error, NIB_EUNAVAILABLE, "%s: no expectation: only stochastic rounding of the form \"carry\" has one", name);
     *out = c;
-    return status;
+    return NIB_OK;
 }
 
-static void add_truncated(const struct nib_cells *cells, const struct nib_density *density, double bound, double s,
-                          double weight, struct nib_moments *out) {
+/* low < |x| <= high, or |x| <= high where low is 0, at any scale. */
+static void add_elements(const struct nib_cells *cells, const struct nib_density *density, double low, double high, double s,
+                         double weight, struct nib_moments *out) {
+    if (!(low < high) || weight == 0) return;
     if (isnan(s) || isinf(s))
-        nib_cells_add_zero(density, bound, true, weight, out);
+        nib_cells_add_zero(density, low, high, true, weight, out);
     else if (s == 0)
-        nib_cells_add_zero(density, bound, false, weight, out);
+        nib_cells_add_zero(density, low, high, false, weight, out);
+    else if (low == 0)
+        nib_cells_add(cells, density, high, s, weight, out);
     else
-        nib_cells_add(cells, density, bound, s, weight, out);
+        nib_cells_add_shell(cells, density, low, high, s, weight, out);
 }
 
+/* H(b) G(b)^n - H(a) G(a)^n as (H(b) - H(a)) G(b)^n + H(a) (G(b)^n - G(a)^n), because far out in a heavy tail the scale is
+ * large and the shares are small. */
 static void sum_steps(const struct nib_scale_map *map, const struct nib_cells *cells, const struct nib_density *density,
                       double others, struct nib_moments *out) {
-    double lower = 0, lower_weight = 0;
-    for (size_t i = 0; i < map->count; i++) {
-        double upper = fmin(map->bound[i], density->largest);
-        double weight = pow(fmin(1, nib_density_share(density, upper)), others);
-        if (weight > 0) add_truncated(cells, density, upper, map->scale[i], weight, out);
-        if (lower_weight > 0) add_truncated(cells, density, lower, map->scale[i], -lower_weight, out);
+    double lower = 0, beyond_lower = 1;
+    for (size_t i = 0; i < map->count && lower < density->largest; i++) {
+        double upper = fmin(map->bound[i], density->largest), beyond = nib_density_beyond(density, upper);
+        double weight = exp(others * log1p(-beyond)), gained = weight;
+        if (beyond_lower < 1) {
+            double step = others * log1p((beyond_lower - beyond) / (1 - beyond_lower)); /* of the logarithm of G^n */
+            gained = step < 1 ? weight * -expm1(-step) : weight * (1 - exp(-step));
+        }
+        if (others == 0) gained = 0;
+        if (beyond == 1) weight = 0;
+        add_elements(cells, density, lower, upper, map->scale[i], weight, out);
+        if (lower > 0) add_elements(cells, density, 0, lower, map->scale[i], gained, out);
         lower = upper;
-        lower_weight = weight;
-        if (upper >= density->largest) break;
+        beyond_lower = beyond;
     }
 }
 
@@ -77,11 +94,11 @@ static enum nib_status add_shape(const struct nib_density *density, unsigned blo
 static enum nib_status expect(const struct nib_quantizer *quantizer, const struct nib_density *density,
                               const struct nib_expect_options *options, struct nib_sums *out, struct nib_error *error) {
     struct nib_quantizer_info info;
-    struct choices choices;
+    struct choices choices = {.mode = NIB_RNE};
     nib_quantizer_describe(quantizer, &info);
     const struct nib_block *block = info.block;
     unsigned size = block->block_rows * block->block_cols;
-    enum nib_status status = read_choices(quantizer, &choices, error);
+    enum nib_status status = read_choices(quantizer, info.name, &choices, error);
     if (status != NIB_OK) return status;
     float amax = options != NULL && options->has_tensor_amax ? options->tensor_amax
                                                              : (float)nib_density_quantile(density, 0.5, 0x1p22);

@@ -117,7 +117,7 @@ static enum nib_status halve(const struct nib_quantizer *quantizer, float tensor
             if (l->high[i] - l->low[i] <= 1) continue;
             bool left = !same(l->scale[i], l->scale_low[i]), right = !same(l->scale[i], l->scale_high[i]);
             if (left && right) { /* two steps in this gap: the right half is a gap of its own */
-                if (l->count == l->capacity) return nib_fail(error, NIB_ECONVERGE, "too many steps of the block scale");
+                if (l->count == l->capacity) return nib_fail(error, NIB_EUNAVAILABLE, "no expectation: the block scale has too many steps");
                 l->low[l->count] = l->middle[i];
                 l->high[l->count] = l->high[i];
                 l->scale_low[l->count] = l->scale[i];
@@ -189,6 +189,22 @@ static enum nib_status find_steps(const struct nib_quantizer *quantizer, float t
     return status;
 }
 
+/* Whether the scale is proportional to the largest magnitude, and how. */
+static enum nib_status find_ratio(const struct nib_quantizer *quantizer, float tensor_amax, uint32_t from, uint32_t to,
+                                  struct nib_scale_map *out, struct nib_error *error) {
+    enum { PROBES = 64 };
+    uint32_t bits[PROBES];
+    double scale[PROBES];
+    for (uint32_t i = 0; i < PROBES; i++) bits[i] = from + (to - from) / PROBES * i;
+    enum nib_status status = scales_of(quantizer, tensor_amax, bits, PROBES, scale, error);
+    if (status != NIB_OK) return status;
+    out->ratio = scale[PROBES / 2] / (double)nib_float_of_bits(bits[PROBES / 2]);
+    out->continuous = out->ratio > 0;
+    for (size_t i = 0; i < PROBES; i++)
+        out->continuous &= fabs(scale[i] / (double)nib_float_of_bits(bits[i]) / out->ratio - 1) < 1e-6;
+    return NIB_OK;
+}
+
 enum nib_status nib_scale_map_make(const struct nib_quantizer *quantizer, float tensor_amax, double low, double high,
                                    struct nib_scale_map *out, struct nib_error *error) {
     struct nib_quantizer_info info;
@@ -196,21 +212,9 @@ enum nib_status nib_scale_map_make(const struct nib_quantizer *quantizer, float 
     nib_quantizer_describe(quantizer, &info);
     uint32_t from = nib_bits_of_float((float)fmax(low, (double)FLT_MIN)), to = nib_bits_of_float((float)fmin(high, (double)FLT_MAX));
     enum nib_status status = NIB_OK;
-    if (info.block->scale->kind == NIB_SCALE_FP32) {
-        enum { PROBES = 64 };
-        uint32_t bits[PROBES];
-        double scale[PROBES];
-        for (uint32_t i = 0; i < PROBES; i++) bits[i] = from + (to - from) / PROBES * i;
-        status = scales_of(quantizer, tensor_amax, bits, PROBES, scale, error);
-        map.continuous = true;
-        map.ratio = scale[PROBES / 2] / (double)nib_float_of_bits(bits[PROBES / 2]);
-        for (size_t i = 0; status == NIB_OK && i < PROBES; i++)
-            if (!(fabs(scale[i] / (double)nib_float_of_bits(bits[i]) / map.ratio - 1) < 1e-6))
-                status = nib_fail(error, NIB_EUNAVAILABLE, "%s: no expectation: its block scale is not proportional to the largest magnitude",
-                                  info.name);
-    } else {
-        status = find_steps(quantizer, tensor_amax, from, to, &map, error);
-    }
+    if (info.block->scale->kind == NIB_SCALE_FP32) status = find_ratio(quantizer, tensor_amax, from, to, &map, error);
+    /* A binary32 scale may hold powers of two only: then it has steps, too. */
+    if (status == NIB_OK && !map.continuous) status = find_steps(quantizer, tensor_amax, from, to, &map, error);
     if (status == NIB_OK)
         *out = map;
     else
@@ -248,7 +252,7 @@ static bool plausible(const struct nib_cells *cells, double t, unsigned code) {
 
 enum nib_status nib_scale_map_check(const struct nib_quantizer *quantizer, float tensor_amax, const struct nib_scale_map *map,
                                     const struct nib_cells *cells, const struct nib_density *density, struct nib_error *error) {
-    enum { BLOCKS = 64 };
+    enum { BLOCKS = 2048 }; /* a search among scales may differ rarely */
     struct probe p;
     struct nib_quantizer_info info;
     nib_quantizer_describe(quantizer, &info);
