@@ -10,7 +10,9 @@
 #include "io/json_out.h"
 #include "job/bias_file.h"
 #ifdef NIB_WITH_EXPECT
+#include "job/equations.h"
 #include "job/expected.h"
+#include "job/explain.h"
 #endif
 #include "job/cite.h"
 #include "plot/figure.h"
@@ -20,7 +22,7 @@ struct arguments {
     struct nib_texts quantizers, rotations, distributions;
     int64_t count;
     int axis, gemm, operand, figure;
-    bool per_level, all;
+    bool per_level, all, equations, explain;
     const char *plot;
 };
 
@@ -34,7 +36,7 @@ static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, rotations, "rotate", 'r', "ROTATION",
                  "rotations along the reduction axis; results without one are always shown beside"),
     NIB_OPT_LIST(struct arguments, distributions, "dist", 'd', "DIST",
-                 "random tensors instead of files: gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), ggBETA (gg0.5)"),
+                 "random tensors instead of files: gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), ggBETA (gg0.5), outlierA (outlier30)"),
     NIB_OPT_INTEGER(struct arguments, count, "count", 'n', "N", 1024, INT64_C(1) << 32, "elements of a random tensor"),
     NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes, "reduction axis of every tensor"),
     NIB_OPT_CHOICE(struct arguments, gemm, "gemm", 0, "GEMM", nib_gemm_names,
@@ -43,6 +45,8 @@ static const struct nib_option options[] = {
                    "what the tensors are; by default their names tell (NAME.input, NAME.weight, NAME.grad_output)"),
     NIB_OPT_FLAG(struct arguments, all, "all", 'a', "a line for every tensor even where there are many"),
     NIB_OPT_FLAG(struct arguments, per_level, "per-level", 'l', "count, share and mean error of every level"),
+    NIB_OPT_FLAG(struct arguments, equations, "equations", 0, "the equations of the UFP4 and INT v.s. FP papers beside what is measured"),
+    NIB_OPT_FLAG(struct arguments, explain, "explain", 'e', "say in words which bins cause each bias"),
     NIB_OPT_TEXT(struct arguments, plot, "plot", 'p', "PREFIX",
                  "draw SQNR and 1 - alpha of every tensor with gnuplot: PREFIX.png, PREFIX.pdf and PREFIX.gp"),
     NIB_OPT_CHOICE(struct arguments, figure, "figure", 0, "KIND", figures,
@@ -165,20 +169,22 @@ static void advance(void *context, size_t done, size_t total, const char *tensor
 /* Every table that the call may want. */
 struct tables {
     struct nib_table *summary, *by_tensor, *totals, *differences, *levels;
-    struct nib_table *expected; /* NULL in a build without GSL */
+    struct nib_table *expected, *equations; /* NULL in a build without GSL; equations where not asked for */
 };
 
-static enum nib_status tables_make(const struct nib_bias_result *result, const struct formats *formats, struct tables *out,
-                                   struct nib_error *error) {
+static enum nib_status tables_make(const struct nib_bias_result *result, const struct nib_bias_request *request, bool equations,
+                                   struct tables *out, struct nib_error *error) {
     enum nib_status status = nib_bias_summary(result, &out->summary, error);
     if (status == NIB_OK) status = nib_bias_by_tensor(result, &out->by_tensor, error);
     if (status == NIB_OK) status = nib_bias_totals(result, &out->totals, error);
     if (status == NIB_OK) status = nib_bias_differences(result, &out->differences, error);
     if (status == NIB_OK) status = nib_bias_levels(result, &out->levels, error);
 #ifdef NIB_WITH_EXPECT
-    if (status == NIB_OK) status = nib_bias_expected(result, formats->quantizers, &out->expected, error);
+    if (status == NIB_OK) status = nib_bias_expected(result, request->quantizers, &out->expected, error);
+    if (status == NIB_OK && equations) status = nib_bias_equations(result, request, &out->equations, error);
 #else
-    (void)formats;
+    (void)request;
+    if (equations) status = nib_fail(error, NIB_EUNAVAILABLE, "--equations needs libnibble-expect; this build has none (NIBBLE_EXPECT=OFF)");
 #endif
     return status;
 }
@@ -190,6 +196,7 @@ static void tables_free(struct tables *tables) {
     nib_table_free(tables->differences);
     nib_table_free(tables->levels);
     if (tables->expected != NULL) nib_table_free(tables->expected);
+    if (tables->equations != NULL) nib_table_free(tables->equations);
 }
 
 static enum nib_status print_json(const struct nib_call *call, const struct tables *tables, const char *headline,
@@ -205,6 +212,7 @@ static enum nib_status print_json(const struct nib_call *call, const struct tabl
     nib_json_table(json, "totals", tables->totals);
     nib_json_table(json, "differences", tables->differences);
     if (tables->expected != NULL && nib_table_rows(tables->expected) > 0) nib_json_table(json, "expected", tables->expected);
+    if (tables->equations != NULL) nib_json_table(json, "equations", tables->equations);
     if (arguments->per_level) nib_json_table(json, "levels", tables->levels);
     nib_json_end(json);
     return NIB_OK;
@@ -226,6 +234,23 @@ static void print_expected(const struct nib_call *call, const struct nib_table *
     nib_output_aligned(call, expected, &layout, stdout);
 }
 
+static void explain(const struct nib_bias_result *result) {
+#ifdef NIB_WITH_EXPECT
+    for (size_t v = 0; v < nib_bias_views(result); v++)
+        for (size_t q = 0; q < nib_bias_quantizers(result); q++)
+            for (size_t r = 0; r < nib_bias_rotations(result); r++) {
+                char view[400], label[640];
+                nib_bias_label_of(nib_bias_view_at(result, v), view, sizeof view);
+                snprintf(label, sizeof label, "%s on %s, rotation %s", nib_bias_quantizer_name(result, q), view,
+                         nib_bias_rotation_name(result, r));
+                putchar('\n');
+                nib_explain_bias(nib_bias_element(result, q), &nib_bias_entry_at(result, v, r, q)->total, label, stdout);
+            }
+#else
+    (void)result;
+#endif
+}
+
 /* The terminal shows what differs: the rest is in --json, --tsv and -o. */
 static void print_terminal(const struct nib_call *call, const struct nib_bias_result *result,
                            const struct tables *tables, const char *headline) {
@@ -242,6 +267,12 @@ static void print_terminal(const struct nib_call *call, const struct nib_bias_re
     else
         printf("\n+- is the standard error from batches of rows; differences are paired by batch.\n");
     if (tables->expected != NULL && nib_table_rows(tables->expected) > 0) print_expected(call, tables->expected);
+    if (tables->equations != NULL) {
+        struct nib_layout equations = {"Equations as printed, and what is measured", true, 0, NULL};
+        putchar('\n');
+        nib_output_aligned(call, tables->equations, &equations, stdout);
+    }
+    if (arguments->explain) explain(result);
     if (!arguments->per_level) return;
     struct nib_layout levels = {"Levels", true, 0, level_hidden};
     putchar('\n');
@@ -298,8 +329,9 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     enum nib_status status = formats_open(arguments, &formats, error);
     if (status == NIB_OK && call->common.output != NULL)
         status = nib_result_open(call->common.output, "shrinkage bias of 4-bit quantizers", &file, error);
+    struct nib_bias_request request = {.files = NULL};
     if (status == NIB_OK) {
-        struct nib_bias_request request = {
+        request = (struct nib_bias_request){
             .files = call->values,
             .file_count = call->value_count,
             .distributions = formats.distributions,
@@ -320,7 +352,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = nib_bias_run(&request, &result, error);
         if (bar.started) nib_progress_end(&bar.progress);
     }
-    if (status == NIB_OK) status = tables_make(result, &formats, &tables, error);
+    if (status == NIB_OK) status = tables_make(result, &request, arguments->equations, &tables, error);
     if (status == NIB_OK) status = print(call, result, &tables, error);
     if (file != NULL && status == NIB_OK)
         status = store(call, &formats, result, tables.expected, file, error);

@@ -188,6 +188,8 @@ static enum nib_status make(const char *name, struct nib_density *out, struct ni
     enum nib_status status = nib_density_closed(name, out, &known, error);
     if (status == NIB_OK && !known) status = nib_density_special(name, out, &known, error);
     if (status == NIB_OK && !known) status = nib_density_gated(name, out, &known, error);
+    if (status == NIB_OK && !known && strncmp(name, "outlier", 7) == 0)
+        return nib_fail(error, NIB_EUNAVAILABLE, "%s: its elements are not identically distributed, so there is no expectation of one", name);
     if (status == NIB_OK && !known)
         status = nib_fail(error, NIB_EINVAL,
                           "no density \"%s\"; expected gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), ggBETA "

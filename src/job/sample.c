@@ -20,13 +20,13 @@ static const struct {
     {"gaussian", NIB_DENSITY_GAUSSIAN, false}, {"laplace", NIB_DENSITY_LAPLACE, false},
     {"logistic", NIB_DENSITY_LOGISTIC, false}, {"uniform", NIB_DENSITY_UNIFORM, false},
     {"silu", NIB_DENSITY_SILU, true},          {"t", NIB_DENSITY_STUDENT, true},
-    {"gg", NIB_DENSITY_POWER, true},
+    {"gg", NIB_DENSITY_POWER, true},           {"outlier", NIB_DENSITY_OUTLIER, true},
 };
 enum { DENSITIES = sizeof densities / sizeof *densities };
 
 static const char *candidate(size_t i, const void *context) {
     (void)context;
-    static const char *const names[] = {"gaussian", "laplace", "logistic", "uniform", "silu1", "silu4", "t3", "gg0.5"};
+    static const char *const names[] = {"gaussian", "laplace", "logistic", "uniform", "silu1", "silu4", "t3", "gg0.5", "outlier30"};
     return i < sizeof names / sizeof *names ? names[i] : NULL;
 }
 
@@ -45,8 +45,8 @@ enum nib_status nib_distribution_parse(const char *name, struct nib_distribution
     }
     const char *near = nib_suggest(name, candidate, NULL);
     return nib_fail(error, NIB_EINVAL,
-                    "no distribution \"%s\"; expected gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4) or "
-                    "ggBETA (gg0.5)%s%s%s",
+                    "no distribution \"%s\"; expected gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), "
+                    "ggBETA (gg0.5) or outlierA (outlier30)%s%s%s",
                     name, near == NULL ? "" : "; did you mean \"", near == NULL ? "" : near, near == NULL ? "" : "\"?");
 }
 
@@ -85,6 +85,7 @@ static double sample(const struct nib_distribution *distribution, uint64_t seed,
         double gate = a * normal(u, v), radius = sqrt(-2 * log(u)) * sin(two_pi * v); /* the pair's other half */
         return gate / (1 + exp(-gate)) * radius;
     }
+    case NIB_DENSITY_OUTLIER: return i % 16 == 0 ? a * normal(u, v) : normal(u, v);
     case NIB_DENSITY_POWER: /* |x|^a is a gamma variate of shape 1/a */
         return (u < 0.5 ? -1 : 1) * pow(gamma_variate(seed, i, 1 / a, v), 1 / a);
     }

@@ -12,7 +12,8 @@ enum nib_density_kind {
     NIB_DENSITY_STUDENT, /* parameter: degrees of freedom */
     NIB_DENSITY_UNIFORM, /* on [-1, 1] */
     NIB_DENSITY_SILU,    /* silu(a N) N' with N, N' standard normal and independent; parameter: a */
-    NIB_DENSITY_POWER    /* generalised Gaussian, density proportional to exp(-|x|^a); parameter: a */
+    NIB_DENSITY_POWER,   /* generalised Gaussian, density proportional to exp(-|x|^a); parameter: a */
+    NIB_DENSITY_OUTLIER  /* Gaussian, every 16th element times a: a channel of outliers; not identically distributed */
 };
 
 struct nib_distribution {
@@ -21,7 +22,7 @@ struct nib_distribution {
     char name[32]; /* "gaussian", "t3", "silu4" */
 };
 
-/* "gaussian", "laplace", "logistic", "uniform", "tNU" (t3, t2.5), "siluA" (silu1, silu4), "ggBETA" (gg0.5). */
+/* "gaussian", "laplace", "logistic", "uniform", "tNU" (t3, t2.5), "siluA" (silu1, silu4), "ggBETA" (gg0.5), "outlierA" (outlier30). */
 NIB_CHECK enum nib_status nib_distribution_parse(const char *name, struct nib_distribution *out,
                                                  struct nib_error *error);
 /* Elements [first, first + count) of the stream. */
