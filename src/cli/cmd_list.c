@@ -9,19 +9,21 @@
 #include "format/registry.h"
 #include "format/yaml.h"
 
-enum { KIND, NAME, TITLE, COLUMNS };
+enum { KIND, NAME, VERIFIED, TITLE, COLUMNS };
 static const struct nib_column columns[COLUMNS] = {
     [KIND] = {"kind", "kind", "", "kind of format", NIB_COLUMN_TEXT, 0},
     [NAME] = {"name", "name", "", "name to give to other commands", NIB_COLUMN_TEXT, 0},
+    [VERIFIED] = {"verified", "verified", "", "of quantizers: whether outputs of the real implementation are reproduced", NIB_COLUMN_TEXT, 0},
     [TITLE] = {"title", "title", "", "what it is", NIB_COLUMN_TEXT, 0},
 };
 
-static enum nib_status add(struct nib_table *table, const char *kind, const char *name, const char *title,
-                           struct nib_error *error) {
+static enum nib_status add(struct nib_table *table, const char *kind, const char *name, const char *verified,
+                           const char *title, struct nib_error *error) {
     size_t row = nib_table_row(table);
     if (row == SIZE_MAX) return nib_fail(error, NIB_ENOMEM, "out of memory");
     nib_table_set_text(table, row, KIND, kind);
     nib_table_set_text(table, row, NAME, name);
+    nib_table_set_text(table, row, VERIFIED, verified);
     nib_table_set_text(table, row, TITLE, title);
     return NIB_OK;
 }
@@ -34,7 +36,9 @@ static enum nib_status add_built_in(struct nib_table *table, const struct nib_em
     if (status != NIB_OK) return status;
     const struct nib_yaml_node *node = nib_yaml_get(nib_yaml_root(document), "title");
     const char *title = node != NULL ? nib_yaml_scalar(node) : NULL;
-    status = add(table, format->kind, format->name, title != NULL ? title : "", error);
+    node = strcmp(format->kind, "quantizers") == 0 ? nib_yaml_get(nib_yaml_root(document), "verified") : NULL;
+    const char *mark = node == NULL ? "" : strcmp(nib_yaml_scalar(node), "true") == 0 ? "yes" : "no";
+    status = add(table, format->kind, format->name, mark, title != NULL ? title : "", error);
     nib_yaml_free(document);
     return status;
 }
@@ -51,7 +55,7 @@ static enum nib_status fill(struct nib_table *table, const char *kind, bool axes
         if (kind == NULL || strcmp(nib_embedded_formats[i].kind, kind) == 0)
             status = add_built_in(table, &nib_embedded_formats[i], error);
     for (size_t i = 0; i < nib_axis_count && status == NIB_OK && axes; i++)
-        status = add(table, "axes", nib_axis_table[i].name, nib_axis_table[i].what, error);
+        status = add(table, "axes", nib_axis_table[i].name, "", nib_axis_table[i].what, error);
     return status;
 }
 
@@ -69,7 +73,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct nib_table *table;
     enum nib_status status = nib_table_new("formats", columns, COLUMNS, &table, error);
     if (status != NIB_OK) return status;
-    static const bool hidden[COLUMNS] = {[KIND] = true};
+    bool hidden[COLUMNS] = {[KIND] = true, [VERIFIED] = kind == NULL || strcmp(kind, "quantizers") != 0};
     struct nib_layout layout = {.grouped = word == NULL, .group = KIND, .hidden = word == NULL ? NULL : hidden};
     status = fill(table, kind, axes, error);
     if (status == NIB_OK) status = nib_output_table(call, table, &layout, error);
