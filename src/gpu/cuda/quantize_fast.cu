@@ -3,6 +3,9 @@
 // NaN, infinities or elements beyond the grid go the general way.
 #include "launch.cuh"
 
+// Thread blocks of 256 that a multiprocessor holds, and how many it is given: the best of five pairs tried on an H200.
+enum { RESIDENT = 5, GIVEN = 10 };
+
 struct FastLaunch {
     nib_gpu_quantizer q;
     const TensorScale *tensor;
@@ -40,16 +43,21 @@ __device__ __forceinline__ void rotate16(uint32_t (&w)[8], const uint32_t *flip)
     }
 }
 
+// A lane's part of the matrix. Row k, column n: the sign is that of element k times (-1)^popc(k & n); here k = 2t, 2t + 1 and 8 more,
+// n = g and 8 more.
+__device__ __forceinline__ void hadamard16(uint32_t negative, uint32_t *b0, uint32_t *b1) {
+    unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    uint32_t parity = __popc(2 * t & g) & 1u, odd = parity ^ (g & 1u);
+    *b0 = 0x3E803E80u ^ (((negative >> (2 * t) ^ parity) & 1u) << 15 | ((negative >> (2 * t + 1) ^ odd) & 1u) << 31);
+    *b1 = 0x3E803E80u ^ (((negative >> (2 * t + 8) ^ parity) & 1u) << 15 | ((negative >> (2 * t + 9) ^ odd) & 1u) << 31);
+}
+
 // The same on the tensor cores: the 32 blocks of a warp are two 16x16 operands, times the Hadamard matrix with +-1/4. A lane's
 // own block lies in row `lane` of the warp's tile, its halves exchanged in every other four rows against bank conflicts.
-__device__ __forceinline__ void rotate16_mma(uint4 *tile, uint32_t (&w)[8], uint32_t negative) {
-    unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, swap = lane / 4 % 2;
+__device__ __forceinline__ void rotate16_mma(uint4 *tile, uint32_t (&w)[8], uint32_t b0, uint32_t b1) {
+    unsigned lane = threadIdx.x % 32, swap = lane / 4 % 2;
     tile[lane * 2 + swap] = make_uint4(w[0], w[1], w[2], w[3]);
     tile[lane * 2 + (swap ^ 1)] = make_uint4(w[4], w[5], w[6], w[7]);
-    // Row k, column n: the sign is that of element k times (-1)^popc(k & n). This lane: k = 2t, 2t + 1 and 8 more, n = g and 8 more.
-    uint32_t parity = __popc(2 * t & g) & 1u, odd = parity ^ (g & 1u);
-    uint32_t b0 = 0x3E803E80u ^ (((negative >> (2 * t) ^ parity) & 1u) << 15 | ((negative >> (2 * t + 1) ^ odd) & 1u) << 31);
-    uint32_t b1 = 0x3E803E80u ^ (((negative >> (2 * t + 8) ^ parity) & 1u) << 15 | ((negative >> (2 * t + 9) ^ odd) & 1u) << 31);
     __syncwarp();
 #pragma unroll
     for (unsigned half = 0; half < 2; half++) {
@@ -88,13 +96,15 @@ __device__ __forceinline__ uint32_t largest(const uint32_t (&w)[8]) {
 }
 
 #if !NIB_NATIVE_E2M1
-// 42 more than the code of |y| < 7, in the low byte: 2^22 ulps above the binade of y (of 1 below that), one mantissa bit is
-// left, rounded to nearest even; the sum's low bits are the steps, and its exponent 149 + e adds 2e.
-template <bool CLAMP> __device__ __forceinline__ uint32_t code_plus_42(float y) {
+// The code of |y| < 7, in the low byte. Adding 1.5 * 2^22, 2^23 or 2^24 rounds |y| to nearest even multiples of 1/2, 1 and 2, whose
+// number stands in the low bits of the sum. The multiples are the codes below 2, from 2 to 4 less two, from 4 on less four,
+// and each is the smallest of the three where it holds.
+template <bool CLAMP> __device__ __forceinline__ uint32_t code_in_byte(float y) {
     float magnitude = CLAMP ? fminf(fabsf(y), 6.0f) : fabsf(y);
-    float binade = __uint_as_float(max(__float_as_uint(magnitude) & 0x7F800000u, 0x3F800000u));
-    uint32_t sum = __float_as_uint(__fmaf_rn(binade, 4194304.0f, magnitude));
-    return sum + (sum >> 22);
+    int halves = __float_as_int(__fadd_rn(magnitude, 6291456.0f));   // 0x4AC00000 + n
+    int ones = __float_as_int(__fadd_rn(magnitude, 12582912.0f));    // 0x4B400000 + n
+    int twos = __float_as_int(__fadd_rn(magnitude, 25165824.0f));    // 0x4BC00000 + n
+    return (uint32_t)__viaddmin_s32(twos, 4 - 0x1000000, __viaddmin_s32(ones, 2 - 0x800000, halves));
 }
 #endif
 
@@ -111,9 +121,9 @@ template <bool CLAMP> __device__ __forceinline__ uint32_t codes8(const uint32_t 
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         uint32_t a = w[2 * h], b = w[2 * h + 1];
-        uint32_t c0 = code_plus_42<CLAMP>(__fmul_rn(low_half(a), factor)), c1 = code_plus_42<CLAMP>(__fmul_rn(high_half(a), factor));
-        uint32_t c2 = code_plus_42<CLAMP>(__fmul_rn(low_half(b), factor)), c3 = code_plus_42<CLAMP>(__fmul_rn(high_half(b), factor));
-        uint32_t bytes = __byte_perm(__byte_perm(c0, c1, 0x0040), __byte_perm(c2, c3, 0x0040), 0x5410) - 0x2A2A2A2Au;
+        uint32_t c0 = code_in_byte<CLAMP>(__fmul_rn(low_half(a), factor)), c1 = code_in_byte<CLAMP>(__fmul_rn(high_half(a), factor));
+        uint32_t c2 = code_in_byte<CLAMP>(__fmul_rn(low_half(b), factor)), c3 = code_in_byte<CLAMP>(__fmul_rn(high_half(b), factor));
+        uint32_t bytes = __byte_perm(__byte_perm(c0, c1, 0x0040), __byte_perm(c2, c3, 0x0040), 0x5410);
         bytes |= __byte_perm(a, b, 0x7531) >> 4 & 0x08080808u; // the signs of the elements
         halves[h] = bytes | bytes >> 4;                        // bytes 0 and 2 hold two codes each
     }
@@ -128,59 +138,65 @@ __device__ __noinline__ uint2 codes16_slowly(const nib_gpu_quantizer &q, BlockSc
     return make_uint2(out[0], out[1]);
 }
 
+// Blocks go round by round over the whole grid; the next one is loaded before this one is computed.
 template <bool MX, Turn TURN>
-__global__ void __launch_bounds__(256) quantize_fast_kernel(const __grid_constant__ FastLaunch l, const uint4 *__restrict__ x) {
-    size_t block = (size_t)blockIdx.x * 256 + threadIdx.x;
-    bool mine = block < l.blocks; // a multiple of 2 where lanes share a block
-    if (!MX && TURN != TURN_MMA && !mine) return; // the others work together
-    uint4 first = make_uint4(0, 0, 0, 0), second = first;
-    if (mine) {
-        first = __ldg(x + 2 * block);
-        second = __ldg(x + 2 * block + 1);
+__global__ void __launch_bounds__(256, RESIDENT) quantize_fast_kernel(const __grid_constant__ FastLaunch l, const uint4 *__restrict__ x) {
+    const size_t stride = (size_t)gridDim.x * 256;
+    size_t block = (size_t)blockIdx.x * 256 + threadIdx.x, warp_first = block - threadIdx.x % 32;
+    uint4 next_first = make_uint4(0, 0, 0, 0), next_second = next_first;
+    uint32_t b0 = 0, b1 = 0;
+    if (TURN == TURN_MMA) hadamard16(l.negative, &b0, &b1);
+    const TensorScale tensor = *l.tensor;
+    const float k = __fmul_rn(tensor.encode, __uint_as_float(0x3E2AAAABu));
+    if (block < l.blocks) {
+        next_first = __ldg(x + 2 * block);
+        next_second = __ldg(x + 2 * block + 1);
     }
-    uint32_t w[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
-    if (TURN == TURN_BUTTERFLY) rotate16(w, l.flip);
-    if constexpr (TURN == TURN_MMA) {
-        __shared__ uint4 tiles[8][64];
-        rotate16_mma(tiles[threadIdx.x / 32], w, l.negative);
+    for (; warp_first < l.blocks; warp_first += stride, block += stride) {
+        const bool mine = block < l.blocks; // lanes of a warp work together
+        uint32_t w[8] = {next_first.x, next_first.y, next_first.z, next_first.w, next_second.x, next_second.y, next_second.z, next_second.w};
+        if (block + stride < l.blocks) {
+            next_first = __ldg(x + 2 * (block + stride));
+            next_second = __ldg(x + 2 * (block + stride) + 1);
+        }
+        if (TURN == TURN_BUTTERFLY) rotate16(w, l.flip);
+        if constexpr (TURN == TURN_MMA) {
+            __shared__ uint4 tiles[8][64];
+            rotate16_mma(tiles[threadIdx.x / 32], w, b0, b1);
+        }
+        uint32_t bits = largest(w);
+        bool nan = bits > 0x7F80u, plain;
+        BlockScale scale;
+        uint2 codes;
+        float amax = __uint_as_float(bits << 16);
+        if (nan) { // numbers win
+            amax = 0;
+            for (int i = 0; i < 8; i++) amax = fmaxf(fmaxf(amax, fabsf(low_half(w[i]))), fabsf(high_half(w[i])));
+        }
+        if (MX) {
+            amax = fmaxf(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, 1));
+            uint32_t exponent = __float_as_uint(amax) >> 23;
+            scale.stored = exponent == 255u ? 254u : exponent > 2u ? exponent - 2u : 0u;
+            scale.factor = e8m0_inverse(scale.stored);
+            plain = !nan && exponent != 255u;
+        } else {
+            scale.stored = __nv_cvt_float_to_fp8(fminf(__fmul_rn(amax, k), FLT_MAX), __NV_SATFINITE, __NV_E4M3);
+            scale.factor = fminf(__fdiv_rn(1.0f, __fmul_rn(e4m3_value(scale.stored), tensor.decode)), FLT_MAX);
+            plain = !nan && __fmul_rn(amax, scale.factor) < 7.0f; // beyond 7 the grid saturates
+        }
+        if (plain) {
+            codes.x = codes8<MX>(w, scale.factor);
+            codes.y = codes8<MX>(w + 4, scale.factor);
+        } else {
+            codes = codes16_slowly(l.q, scale, make_uint4(w[0], w[1], w[2], w[3]), make_uint4(w[4], w[5], w[6], w[7]));
+        }
+        if (!mine) continue;
+        reinterpret_cast<uint2 *>(l.packed)[block] = codes;
+        if (!MX)
+            l.scales[block] = (uint8_t)scale.stored;
+        else if (block % 2 == 0)
+            l.scales[block / 2] = (uint8_t)scale.stored;
     }
-    uint32_t bits = largest(w);
-    bool nan = bits > 0x7F80u;
-    BlockScale scale;
-    uint2 codes;
-    bool plain;
-    float amax = __uint_as_float(bits << 16);
-    if (nan) { // numbers win
-        amax = 0;
-        for (int i = 0; i < 8; i++) amax = fmaxf(fmaxf(amax, fabsf(low_half(w[i]))), fabsf(high_half(w[i])));
-    }
-    if (MX) {
-        amax = fmaxf(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, 1));
-        uint32_t exponent = __float_as_uint(amax) >> 23;
-        uint32_t stored = exponent == 255u ? 254u : exponent > 2u ? exponent - 2u : 0u;
-        scale.stored = stored;
-        scale.factor = e8m0_inverse(stored);
-        plain = !nan && exponent != 255u;
-    } else {
-        TensorScale tensor = *l.tensor;
-        float k = __fmul_rn(tensor.encode, __uint_as_float(0x3E2AAAABu));
-        float wanted = fminf(__fmul_rn(amax, k), FLT_MAX);
-        scale.stored = __nv_cvt_float_to_fp8(wanted, __NV_SATFINITE, __NV_E4M3);
-        scale.factor = fminf(__fdiv_rn(1.0f, __fmul_rn(e4m3_value(scale.stored), tensor.decode)), FLT_MAX);
-        plain = !nan && __fmul_rn(amax, scale.factor) < 7.0f; // beyond 7 the grid saturates
-    }
-    if (plain) {
-        codes.x = codes8<MX>(w, scale.factor);
-        codes.y = codes8<MX>(w + 4, scale.factor);
-    } else {
-        codes = codes16_slowly(l.q, scale, make_uint4(w[0], w[1], w[2], w[3]), make_uint4(w[4], w[5], w[6], w[7]));
-    }
-    if (!mine) return;
-    reinterpret_cast<uint2 *>(l.packed)[block] = codes;
-    if (!MX)
-        l.scales[block] = (uint8_t)scale.stored;
-    else if (block % 2 == 0)
-        l.scales[block / 2] = (uint8_t)scale.stored;
 }
 
 // Whether the launch is of this kind; then it is made.
@@ -200,7 +216,11 @@ bool quantize_fast(const QuantizeLaunch &launch, enum nib_gpu_dtype dtype, const
             l.flip[i / 2] |= i % 2 == 0 ? 0x8000u : 0x80000000u;
             l.negative |= 1u << i;
         }
-    unsigned grid = (unsigned)((l.blocks + 255) / 256);
+    int device = 0, processors = 132;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+    size_t needed = (l.blocks + 255) / 256, most = (size_t)processors * GIVEN;
+    unsigned grid = (unsigned)(needed < most ? needed : most);
     const uint4 *words = static_cast<const uint4 *>(x);
     auto kernel = mx ? (on_cores ? quantize_fast_kernel<true, TURN_MMA> : turned ? quantize_fast_kernel<true, TURN_BUTTERFLY> : quantize_fast_kernel<true, TURN_NONE>)
                      : (on_cores ? quantize_fast_kernel<false, TURN_MMA> : turned ? quantize_fast_kernel<false, TURN_BUTTERFLY> : quantize_fast_kernel<false, TURN_NONE>);
