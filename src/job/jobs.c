@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include <stdio.h>
 #include <string.h>
 
 #define JOB(name, summary) extern NIB_JOB(name);
@@ -40,5 +41,9 @@ enum nib_status nib_job_find(const char *name, struct nib_job *out, struct nib_e
         }
     const char *near = nib_suggest(name, name_at, NULL);
     if (near != NULL) return nib_fail(error, NIB_ENOTFOUND, "no job \"%s\"; did you mean \"%s\"?", name, near);
-    return nib_fail(error, NIB_ENOTFOUND, "no job \"%s\"; `nibble run --help` names them", name);
+    char known[300] = "";
+    size_t length = 0;
+    for (size_t i = 0; i < ROWS && length < sizeof known; i++)
+        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i == 0 ? "" : ", ", rows[i].name);
+    return nib_fail(error, NIB_ENOTFOUND, "no job \"%s\"; expected %s", name, known);
 }
