@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* NAME, exit code of the command line (docs: architecture section 5), meaning */
+/* NAME, exit code of the command line, meaning */
 #define NIB_STATUS_LIST(X)                                                                        \
     X(OK, 0, "success")                                                                           \
     X(EINVAL, 2, "invalid argument")                                                              \

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "cli/input.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
@@ -21,7 +22,7 @@
 struct arguments {
     struct nib_texts quantizers, rotations, distributions;
     int64_t count;
-    int axis, gemm, operand, figure;
+    int axis, gemm, operand, figure, cast;
     bool per_level, all, equations, explain;
     const char *plot;
 };
@@ -43,6 +44,7 @@ static const struct nib_option options[] = {
                    "only this GEMM; by default each one that a tensor takes part in"),
     NIB_OPT_CHOICE(struct arguments, operand, "operand", 0, "OPERAND", nib_operand_names,
                    "what the tensors are; by default their names tell (NAME.input, NAME.weight, NAME.grad_output)"),
+    NIB_OPT_CHOICE(struct arguments, cast, "cast", 0, "TYPE", nib_casts, "round binary64 tensors to binary32; not done unless asked for"),
     NIB_OPT_FLAG(struct arguments, all, "all", 'a', "a line for every tensor even where there are many"),
     NIB_OPT_FLAG(struct arguments, per_level, "per-level", 'l', "count, share and mean error of every level"),
     NIB_OPT_FLAG(struct arguments, equations, "equations", 0, "the equations of the UFP4 and INT v.s. FP papers beside what is measured"),
@@ -342,6 +344,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
             .quantizer_count = formats.quantizer_count,
             .rotations = formats.rotations,
             .rotation_count = formats.rotation_count,
+            .cast_f64 = arguments->cast != 0,
             .axis = arguments->axis,
             .gemm = (enum nib_gemm)arguments->gemm,
             .operand = (enum nib_operand)arguments->operand,

@@ -18,7 +18,7 @@ struct arguments {
     int axis;
     float tensor_amax, encode, decode;
     int64_t stream;
-    bool cast;
+    int cast;
 };
 
 static const struct arguments defaults = {.tensor_amax = NAN, .encode = NAN, .decode = NAN};
@@ -38,7 +38,7 @@ static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, random_bits, "rbits", 0, "BYTES", "random integers of stochastic rounding: FILE[:tensor], or hexadecimal digits after 0x"),
     NIB_OPT_TEXT(struct arguments, explain, "explain", 'e', "ROW,COL", "trace one element through every intermediate value"),
     NIB_OPT_TEXT(struct arguments, isa, "isa", 0, "ISA", "generic, avx2, avx512 or ref; by default the best (also NIBBLE_ISA)"),
-    NIB_OPT_FLAG(struct arguments, cast, "cast-f64", 0, "accept binary64 input, rounded to binary32"),
+    NIB_OPT_CHOICE(struct arguments, cast, "cast", 0, "TYPE", nib_casts, "round binary64 input to binary32; not done unless asked for"),
     NIB_OPT_END,
 };
 
@@ -154,7 +154,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     }
     if (status == NIB_OK) status = nib_input_quantizer(a->quantizer, &a->settings, &q, error);
     if (status == NIB_OK)
-        status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast, &input, error);
+        status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast != 0, &input, error);
     if (status == NIB_OK && a->rotation != NULL) status = nib_rotation_open(a->rotation, &rotation, error);
     how.rotation = rotation;
     if (status == NIB_OK)

@@ -20,7 +20,8 @@ struct arguments {
     int64_t size, base, sign_seed, points;
     int axis, evaluation, normalization, output, stages, operand;
     double factor;
-    bool inverse, flush, cast;
+    bool inverse, flush;
+    int cast;
 };
 
 static const struct arguments defaults = {.sign_seed = -1, .factor = NAN};
@@ -49,7 +50,7 @@ static const struct nib_option options[] = {
     NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes, "direction of the groups (the reduction axis); cols by default"),
     NIB_OPT_LIST(struct arguments, values, "values", 'v', "X,X,...", "the elements, row by row, instead of a file"),
     NIB_OPT_TEXT(struct arguments, shape, "shape", 0, "ROWSxCOLS", "shape of --values; one row by default"),
-    NIB_OPT_FLAG(struct arguments, cast, "cast-f64", 0, "accept binary64 input, rounded to binary32"),
+    NIB_OPT_CHOICE(struct arguments, cast, "cast", 0, "TYPE", nib_casts, "round binary64 input to binary32; not done unless asked for"),
     NIB_OPT_END,
 };
 
@@ -199,7 +200,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     float *y = NULL;
     enum nib_status status = open_rotation(a, &rotation, error);
     if (status == NIB_OK)
-        status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast, &input, error);
+        status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast != 0, &input, error);
     struct nib_view x = input.view;
     if (status == NIB_OK && (y = nib_alloc(x.rows * x.cols, sizeof *y, "the rotated tensor", error)) == NULL) status = NIB_ENOMEM;
     if (status == NIB_OK) status = nib_rotate(rotation, x, (enum nib_axis)a->axis, (int)call->common.threads, y, error);

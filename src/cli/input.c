@@ -75,6 +75,8 @@ static enum nib_status from_values(const struct nib_texts *values, const char *s
     return NIB_OK;
 }
 
+const char *const nib_casts[] = {"none", "fp32", NULL};
+
 static enum nib_status from_file(const char *locator, bool cast_f64, struct nib_input *out, struct nib_error *error) {
     size_t *indices, count;
     enum nib_status status = nib_locator_open(locator, true, &out->file, &indices, &count, error);

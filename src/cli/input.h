@@ -32,4 +32,7 @@ NIB_CHECK enum nib_status nib_input_bytes(const char *text, const char *option, 
 NIB_CHECK enum nib_status nib_input_quantizer(const char *name, const struct nib_texts *settings,
                                               const struct nib_quantizer **out, struct nib_error *error);
 
+/* The choices of --cast: "none", then "fp32". */
+extern const char *const nib_casts[];
+
 #endif

@@ -41,6 +41,7 @@ static void one_line(char *text) {
 }
 
 void nib_output_error(const struct nib_error *error) {
+    if (error->text[0] == '\0') return;
     char line[1024];
     nib_error_format(error, line, sizeof line);
     one_line(line);
@@ -55,11 +56,14 @@ void nib_output_note(const struct nib_call *call, const char *format, ...) {
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     one_line(line);
+    fflush(stdout); /* so that the note stands after what it is about, also in one file; failures show at the end */
     fprintf(stderr, "nibble: note: %s\n", line);
 }
 
 enum nib_status nib_output_flush(struct nib_error *error) {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return NIB_OK;
+    /* Whoever closed the pipe has read enough; the exit code tells it, and nothing is wrong to speak of. */
+    if (errno == EPIPE) return nib_fail(error, NIB_EIO, "%s", "");
     return nib_fail(error, NIB_EIO, "standard output: %s", errno == 0 ? "write failed" : strerror(errno));
 }

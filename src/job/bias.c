@@ -120,7 +120,7 @@ static enum nib_status add_file(struct nib_bias_result *result, const struct nib
             continue;
         }
         struct nib_view x;
-        status = nib_file_view(result->files[number], indices[i], false, &x, error);
+        status = nib_file_view(result->files[number], indices[i], request->cast_f64, &x, error);
         if (status != NIB_OK) break;
         char tensor[256];
         snprintf(tensor, sizeof tensor, "%s", info.name[0] == '\0' ? result->paths[number] : info.name);

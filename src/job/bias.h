@@ -25,6 +25,7 @@ struct nib_bias_request {
     const struct nib_rotation *const *rotations; /* the first is what the others are compared with */
     size_t rotation_count;
 
+    bool cast_f64;             /* round binary64 tensors to binary32 instead of refusing them */
     int axis;                  /* enum nib_axis, or NIB_AXIS_BY_ROLE */
     enum nib_gemm gemm;        /* NONE: all that the operand takes part in */
     enum nib_operand operand;  /* NONE: by the tensor's name */
