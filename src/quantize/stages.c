@@ -236,6 +236,7 @@ enum nib_status nib_sr_source_choose(const struct nib_quantizer *q, struct nib_v
     }
     if (options->random_bits != NULL)
         return nib_fail(error, NIB_EINVAL, "random bits are given, but quantizer %s does not round stochastically", q->name);
-    *out = (struct nib_sr_source){.bytes = 0, .seed = options->seed};
+    *out = (struct nib_sr_source){.bytes = 0, .seed = options->seed, .first = options->first, /* for scale_correction */
+        .cols = options->tensor_cols != 0 ? options->tensor_cols : x.cols};
     return NIB_OK;
 }

@@ -241,12 +241,15 @@ static void store_codes_and_values(const struct nib_walk *w, const struct place 
 /* Group by group along each line; lines are whole groups, and tiles too. */
 static void correct_scales(const struct nib_stages *stages, const struct nib_walk *w, struct nib_scratch *t,
                            const struct place *p, bool want_values) {
-    size_t blocks = NIB_EDEN_GROUP / w->block_size, per_line = w->inner / w->block_size;
+    const bool along_cols = w->axis == NIB_ALONG_COLS; /* x may be a part of a tensor: blocks are counted in the whole */
+    size_t row = w->random.cols > 0 ? w->random.first / w->random.cols : 0, col = w->random.first - row * w->random.cols;
+    size_t first_line = along_cols ? row : col, first = (along_cols ? col : row) / w->block_size;
+    size_t blocks = NIB_EDEN_GROUP / w->block_size, per_line = (along_cols ? w->random.cols : w->inner) / w->block_size;
     for (size_t r = 0; r < p->lines; r++)
         for (size_t c = 0; c * w->block_size < p->count; c += blocks) {
             size_t at = r * w->tile_inner + c * w->block_size;
             struct nib_eden_group group = {p->x + at, p->codes + at, t->scale + r * w->tile_blocks + c,
-                want_values ? p->values + at : NULL, (p->line + r) * per_line + p->start / w->block_size + c, w->random.seed};
+                want_values ? p->values + at : NULL, (first_line + p->line + r) * per_line + first + p->start / w->block_size + c, w->random.seed};
             nib_eden_correct(stages->q, &stages->k.tensor, &group);
         }
 }

@@ -212,6 +212,15 @@ static void eden_corrects_groups_of_128(void) {
     size_t differing = 0;
     for (size_t i = 0; i < COUNT; i++) differing += a.values[i] != b.values[i % COLS * ROWS + i / COLS];
     CU_ASSERT(differing == 0);
+    /* a part of the tensor draws what the whole does */
+    struct nib_quantized part;
+    struct nib_quantize_options of_whole = {.seed = 9, .has_tensor_amax = true, .tensor_amax = a.tensor_amax, .first = 2 * COLS,
+        .tensor_cols = COLS};
+    NIB_OK_OR_FAIL(nib_quantized_alloc(q, 2, COLS, NIB_ALONG_COLS, want, &part, &error), error);
+    NIB_OK_OR_FAIL(nib_quantize(q, (struct nib_view){x + 2 * COLS, NIB_F32, 2, COLS, COLS}, &of_whole, &part, &error), error);
+    CU_ASSERT(memcmp(part.scales, a.scales + 2 * a.scale_cols, 2 * a.scale_cols) == 0);
+    CU_ASSERT(memcmp(part.values, a.values + 2 * COLS, 2 * COLS * sizeof(float)) == 0);
+    nib_quantized_free(&part);
     double gain = 0;
     for (uint64_t seed = 0; seed < 200; seed++) {
         double inner = 0, square = 0;
