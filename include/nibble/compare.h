@@ -65,6 +65,7 @@ struct nib_comparison {
     size_t count;
     uint64_t compared, differing;       /* items; a shape that differs counts once */
     const struct nib_difference *first; /* of the earliest stage that differs; NULL when all agree */
+    bool codes_compared;                /* codes, packed bytes or values were; without them equality says little */
 };
 /* Pairs the parts by name. NIB_EINVAL when no name occurs on both sides. */
 NIB_API NIB_CHECK enum nib_status nib_compare(const struct nib_part *a, size_t count_a, const struct nib_part *b,
@@ -78,9 +79,13 @@ enum { NIB_QUANTIZED_PARTS = 7 };
 NIB_API size_t nib_quantized_parts(const struct nib_quantizer *quantizer, const struct nib_quantized *quantized,
                                    struct nib_part out[NIB_QUANTIZED_PARTS]);
 
-/* The stage and the usual name of what others call "scale", "value", "weight_scale", ...; a name that is
- * not known stays as it is, at NIB_STAGE_OTHER. `usual` holds NIB_PART_NAME characters. */
+/* The stage and the usual name of what others call "scale", "value", "qdata", "X.weight_scale", ...; a name
+ * that is not known stays as it is, at NIB_STAGE_OTHER. `usual` holds NIB_PART_NAME characters. */
 NIB_API enum nib_stage nib_stage_of_name(const char *name, char *usual);
+
+/* The same, and how well the name fits: better ones first. TRANSPOSED is the columnwise copy of a tensor. */
+enum nib_name_fit { NIB_NAME_WHOLE, NIB_NAME_ENDING, NIB_NAME_TRANSPOSED, NIB_NAME_UNKNOWN };
+NIB_API enum nib_stage nib_stage_of_tensor(const char *name, char *usual, enum nib_name_fit *fit);
 
 /* The parts of a file: JSON of `nibble quantize`, or the tensors of .safetensors, .npz, .npy, .h5. */
 struct nib_dump;
@@ -109,6 +114,9 @@ struct nib_candidate {
 NIB_API NIB_CHECK enum nib_status nib_identify(struct nib_view x, const struct nib_part *parts, size_t part_count,
                                                const struct nib_quantizer *const *quantizers, size_t count, int threads,
                                                struct nib_candidate *out, struct nib_error *error);
+
+/* False for a part that nib_identify passes over, its name not being known. */
+NIB_API bool nib_identify_uses(const struct nib_part *part);
 
 /* ---- an input that separates two quantizers */
 

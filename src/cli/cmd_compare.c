@@ -4,9 +4,11 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "cli/output.h"
+#include "io/json_out.h"
 
 enum { STAGE, PART, COMPARED, DIFFERING, BYTES, BITS, FIRST, BITS_A, BITS_B, VALUE_A, VALUE_B, REMARK, COLUMNS };
 static const struct nib_column columns[COLUMNS] = {
@@ -77,6 +79,67 @@ static void set_row(struct nib_table *table, size_t row, const struct nib_differ
     nib_table_set_text(table, row, REMARK, text);
 }
 
+/* Files that hold nothing of a quantizer are compared as they are; otherwise equal scales alone are no agreement. */
+static bool is_partial(const struct nib_comparison *c) {
+    bool quantized = false, alone = false;
+    for (size_t i = 0; i < c->count; i++) {
+        quantized = quantized || c->differences[i].stage != NIB_STAGE_OTHER;
+        alone = alone || c->differences[i].only_a || c->differences[i].only_b;
+    }
+    return c->differing == 0 && !c->codes_compared && (quantized || alone);
+}
+
+/* "identical", "different", or "partial" where all that was compared agrees but no codes were. */
+static const char *verdict_of(const struct nib_comparison *c) {
+    return c->first != NULL ? "different" : is_partial(c) ? "partial" : "identical";
+}
+
+static void partial_text(const struct nib_comparison *c, char *out, size_t size) {
+    enum nib_stage latest = NIB_STAGE_OTHER;
+    for (size_t i = 0; i < c->count; i++)
+        if (c->differences[i].compared > 0 && c->differences[i].stage < NIB_STAGE_OTHER) latest = c->differences[i].stage;
+    snprintf(out, size, "%s equal; no codes compared", latest == NIB_STAGE_OTHER ? "what has the same name is" : nib_stage_name(latest));
+}
+
+static void headline_text(const struct nib_comparison *c, char *out, size_t size) {
+    char a[100], b[100];
+    if (is_partial(c)) {
+        partial_text(c, out, size);
+    } else if (c->first == NULL) {
+        snprintf(out, size, "identical: 0 of %" PRIu64 " items differ", c->compared);
+    } else if (c->first->stage == NIB_STAGE_SHAPE) {
+        shape_text(c->first->rank, c->first->shape, a, sizeof a);
+        shape_text(c->first->rank_b, c->first->shape_b, b, sizeof b);
+        if (strcmp(a, b) == 0)
+            snprintf(out, size, "different: the types do not agree: %s holds integers on one side alone", c->first->name);
+        else
+            snprintf(out, size, "different: the shapes do not agree: %s is %s in A and %s in B", c->first->name, a, b);
+    } else {
+        snprintf(out, size, "different: %" PRIu64 " of %" PRIu64 " items, first in the stage: %s", c->differing, c->compared,
+                 nib_stage_name(c->first->stage));
+    }
+}
+
+static enum nib_status print_json(const struct nib_call *call, const struct nib_comparison *c, const struct nib_table *table,
+                                  struct nib_error *error) {
+    char schema[64];
+    struct nib_json *json;
+    nib_output_schema(call, schema);
+    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    if (status != NIB_OK) return status;
+    nib_json_text(json, "verdict", verdict_of(c));
+    nib_json_unsigned(json, "compared", c->compared);
+    nib_json_unsigned(json, "differing", c->differing);
+    if (c->first != NULL)
+        nib_json_text(json, "first", nib_stage_name(c->first->stage));
+    else
+        nib_json_null(json, "first");
+    nib_json_bool(json, "codes_compared", c->codes_compared);
+    nib_json_table(json, "rows", table);
+    nib_json_end(json);
+    return NIB_OK;
+}
+
 static enum nib_status print(struct nib_call *call, const struct nib_comparison *comparison, struct nib_error *error) {
     struct nib_table *table;
     enum nib_status status = nib_table_new("compare", columns, COLUMNS, &table, error);
@@ -92,16 +155,13 @@ static enum nib_status print(struct nib_call *call, const struct nib_comparison 
     }
     for (int i = FIRST; i <= VALUE_B; i++) hidden[i] = comparison->differing == 0;
     hidden[REMARK] = !remarks;
-    char headline[200];
-    if (comparison->first == NULL)
-        snprintf(headline, sizeof headline, "identical: 0 of %" PRIu64 " items differ", comparison->compared);
-    else if (comparison->first->stage == NIB_STAGE_SHAPE)
-        snprintf(headline, sizeof headline, "different: the shapes do not agree");
-    else
-        snprintf(headline, sizeof headline, "different: %" PRIu64 " of %" PRIu64 " items, first in the stage: %s",
-                 comparison->differing, comparison->compared, nib_stage_name(comparison->first->stage));
+    char headline[320];
+    headline_text(comparison, headline, sizeof headline);
     struct nib_layout layout = {.headline = headline, .hidden = hidden};
-    if (status == NIB_OK) status = nib_output_table(call, table, &layout, error);
+    if (status == NIB_OK && call->common.json)
+        status = print_json(call, comparison, table, error);
+    else if (status == NIB_OK)
+        status = nib_output_table(call, table, &layout, error);
     nib_table_free(table);
     return status;
 }
@@ -117,7 +177,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = nib_compare(parts_a, count_a, parts_b, count_b, &comparison, error);
     }
     if (status == NIB_OK) status = print(call, &comparison, error);
-    if (status == NIB_OK && comparison.differing > 0) call->check_failed = true;
+    if (status == NIB_OK && (comparison.differing > 0 || is_partial(&comparison))) call->check_failed = true;
     nib_comparison_free(&comparison);
     nib_dump_close(a);
     nib_dump_close(b);
@@ -136,9 +196,10 @@ NIB_COMMAND(compare) = {
     .description =
         "Compares two quantized tensors bit by bit, in the order in which a quantizer computes: shapes, tensor amax and scale, "
         "block scales, codes, packed bytes, dequantized values. For each it counts the items, bytes and bits that differ and "
-        "shows the first difference. The exit code is 1 where anything differs.\n"
+        "shows the first difference. The exit code is 1 where anything differs, and where neither codes nor packed bytes nor "
+        "values could be compared.\n"
         "A and B are JSON of 'nibble quantize', its HDF5, or tensor files (.safetensors, .npz, .npy, .h5). Parts are paired by "
-        "name; usual names of others are understood (scale, weight_scale, value, dequant, amax, ...). A NaN equals a NaN at "
+        "name; usual names of others are understood (scale, X.weight_scale, qdata, X_blocks, value, amax, ...). A NaN equals a NaN at "
         "the same place; +0 and -0 differ.",
     .takes = NIB_TAKES_JSON,
     .examples = examples,

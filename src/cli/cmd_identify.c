@@ -10,6 +10,7 @@
 #include "cli/input.h"
 #include "cli/output.h"
 #include "format/registry.h"
+#include "io/json_out.h"
 
 struct arguments {
     const char *input;
@@ -86,6 +87,55 @@ static void set_row(struct nib_table *table, size_t row, const struct nib_candid
     nib_table_set_text(table, row, VERIFIED, info.verified ? "yes" : "no");
 }
 
+/* Scales alone would fit many quantizers. */
+static bool has_codes(const struct identification *it) {
+    for (size_t i = 0; i < it->part_count; i++) {
+        enum nib_stage stage = it->parts[i].stage;
+        bool telling = stage == NIB_STAGE_CODES || stage == NIB_STAGE_PACKED || stage == NIB_STAGE_VALUES;
+        if (telling && nib_identify_uses(&it->parts[i])) return true;
+    }
+    return false;
+}
+
+static bool is_ignored(const struct identification *it, size_t i) {
+    return !nib_identify_uses(&it->parts[i]) && strcmp(it->parts[i].name, "x") != 0;
+}
+
+static void note_ignored(const struct nib_call *call, const struct identification *it) {
+    char text[400] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < it->part_count && used < sizeof text; i++)
+        if (is_ignored(it, i))
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "", it->parts[i].name);
+    if (used > 0) nib_output_note(call, "not looked at, the names not being known: %s", text);
+}
+
+static enum nib_status print_json(const struct nib_call *call, const struct identification *it, size_t exact, const struct nib_table *table,
+                                  struct nib_error *error) {
+    char schema[64];
+    struct nib_json *json;
+    nib_output_schema(call, schema);
+    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    if (status != NIB_OK) return status;
+    const struct nib_candidate *best = &it->candidates[0];
+    nib_json_text(json, "verdict", exact == 0 ? "none" : has_codes(it) ? "exact" : "partial");
+    nib_json_unsigned(json, "tried", 2 * it->count);
+    nib_json_unsigned(json, "exact", exact);
+    nib_json_unsigned(json, "compared", best->compared);
+    nib_json_unsigned(json, "differing", best->differing);
+    if (best->differing > 0)
+        nib_json_text(json, "first", nib_stage_name(best->first));
+    else
+        nib_json_null(json, "first");
+    nib_json_array(json, "ignored");
+    for (size_t i = 0; i < it->part_count; i++)
+        if (is_ignored(it, i)) nib_json_text(json, NULL, it->parts[i].name);
+    nib_json_close(json);
+    nib_json_table(json, "rows", table);
+    nib_json_end(json);
+    return NIB_OK;
+}
+
 static enum nib_status print(const struct nib_call *call, const struct identification *it, size_t exact, struct nib_error *error) {
     const struct arguments *a = call->options;
     struct nib_table *table;
@@ -101,11 +151,17 @@ static enum nib_status print(const struct nib_call *call, const struct identific
             set_row(table, row, &it->candidates[i]);
     }
     char headline[120];
-    if (exact > 0)
+    if (exact > 0 && !has_codes(it))
+        snprintf(headline, sizeof headline, "scales equal; no codes compared: %zu of %zu quantizers and axes fit", exact, 2 * it->count);
+    else if (exact > 0)
         snprintf(headline, sizeof headline, "exact: %zu of %zu quantizers and axes give every byte", exact, 2 * it->count);
     else
         snprintf(headline, sizeof headline, "no exact match among %zu quantizers along both axes; the nearest", it->count);
-    if (status == NIB_OK) status = nib_output_table(call, table, &(struct nib_layout){.headline = headline}, error);
+    if (status == NIB_OK && call->common.json)
+        status = print_json(call, it, exact, table, error);
+    else if (status == NIB_OK)
+        status = nib_output_table(call, table, &(struct nib_layout){.headline = headline}, error);
+    if (status == NIB_OK) note_ignored(call, it);
     nib_table_free(table);
     return status;
 }
@@ -124,7 +180,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     size_t exact = 0;
     while (status == NIB_OK && exact < 2 * it.count && it.candidates[exact].differing == 0) exact++;
     if (status == NIB_OK) status = print(call, &it, exact, error);
-    if (status == NIB_OK && exact == 0) call->check_failed = true;
+    if (status == NIB_OK && (exact == 0 || !has_codes(&it))) call->check_failed = true;
     for (size_t i = 0; i < it.count; i++) nib_quantizer_close(it.quantizers[i]);
     free(it.quantizers);
     free(it.candidates);
@@ -148,7 +204,8 @@ NIB_COMMAND(identify) = {
         "are codes, packed bytes, scales, tensor scales and dequantized values, under their usual names, each in the layout that "
         "fits best: the first element in the low or the high nibble, scales in rows or in the 128x4 layout of tensor cores, whole "
         "blocks of FBGEMM or ggml. A tensor amax in the dump is taken over, since callers often hand it in.\n"
-        "The exit code is 0 where one fits exactly; otherwise it is 1, and the nearest are listed.",
+        "The exit code is 0 where one fits exactly; otherwise it is 1, and the nearest are listed. It is 1 "
+        "too where the dump holds scales alone: they would fit many.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

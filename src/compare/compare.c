@@ -59,6 +59,8 @@ enum nib_status nib_compare(const struct nib_part *a, size_t count_a, const stru
         made.compared += here->compared;
         made.differing += here->items;
         if (here->items > 0) made.first = here;
+        bool telling = here->stage == NIB_STAGE_CODES || here->stage == NIB_STAGE_PACKED || here->stage == NIB_STAGE_VALUES;
+        made.codes_compared = made.codes_compared || (telling && here->compared > 0);
     }
     *out = made;
     return NIB_OK;

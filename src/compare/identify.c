@@ -32,6 +32,8 @@ static size_t reading_of(const struct nib_part *part) {
     return i;
 }
 
+bool nib_identify_uses(const struct nib_part *part) { return reading_of(part) != UNKNOWN; }
+
 static uint64_t items_of(const struct nib_part *part) {
     uint64_t count = 1;
     for (unsigned i = 0; i < part->rank; i++) count *= part->shape[i];

@@ -37,20 +37,69 @@ const struct nib_part *nib_dump_parts(const struct nib_dump *dump, size_t *count
 
 /* ---- tensor files */
 
+/* How nibble's own files index their arrays, and where they came from: nothing of the tensor. */
+static bool is_index(const struct nib_file *file, const char *name) {
+    static const char *const scales[] = {"elements/row", "elements/col", "scales/line", "scales/block", "packed/line",
+        "packed/byte"};
+    if (strcmp(file->kind, "hdf5") != 0) return false;
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
+        if (strcmp(name, scales[i]) == 0) return true;
+    return strncmp(name, "provenance/", 11) == 0;
+}
+
+/* ModelOpt calls the packed bytes what others call the weight itself. */
+static enum nib_stage stage_of(const struct nib_entry *entry, char *usual, enum nib_name_fit *fit) {
+    size_t length = strlen(entry->name);
+    bool weight = strcmp(entry->name, "weight") == 0 || (length > 7 && strcmp(entry->name + length - 7, ".weight") == 0);
+    bool bytes = strcmp(entry->dtype, "U8") == 0 || strcmp(entry->dtype, "|u1") == 0;
+    if (!weight || !bytes) return nib_stage_of_tensor(entry->name, usual, fit);
+    *fit = NIB_NAME_ENDING;
+    snprintf(usual, NIB_PART_NAME, "packed");
+    return NIB_STAGE_PACKED;
+}
+
+/* Whether the i-th tensor is the one that `usual` stands for: where several fit, the first whose whole name is known;
+ * among weights that share a file none is meant more than another. */
+static bool is_meant(const struct nib_file *file, size_t i, const char *usual, enum nib_name_fit fit) {
+    for (size_t k = 0; k < file->count; k++) {
+        char other[NIB_PART_NAME];
+        enum nib_name_fit other_fit;
+        if (k == i || is_index(file, file->entries[k].name)) continue;
+        (void)stage_of(&file->entries[k], other, &other_fit);
+        if (strcmp(other, usual) != 0) continue;
+        if (other_fit < fit || (other_fit == fit && (fit != NIB_NAME_WHOLE || k < i))) return false;
+    }
+    return true;
+}
+
+/* The shape in bytes: pairs of 4-bit elements share one, and blocks [..., G, 16] are lines of bytes. */
+static void set_shape(struct nib_part *part, const struct nib_entry *entry) {
+    memcpy(part->shape, entry->shape, sizeof part->shape);
+    unsigned last = part->rank - 1;
+    if (part->rank > 0 && entry->item_bytes == 0) part->shape[last] /= 2;
+    if (part->stage == NIB_STAGE_PACKED && part->rank > 2 && part->shape[last] == 16) {
+        part->shape[last - 1] *= 16;
+        part->rank--;
+    }
+}
+
 static enum nib_status part_of_entry(struct nib_dump *dump, size_t i, struct nib_error *error) {
     static const enum nib_part_type types[] = {[NIB_STORED_BYTES] = NIB_PART_INTEGER, [NIB_STORED_F32] = NIB_PART_F32,
         [NIB_STORED_BF16] = NIB_PART_BF16, [NIB_STORED_F16] = NIB_PART_F16, [NIB_STORED_F64] = NIB_PART_F64};
     const struct nib_entry *entry = &dump->file->entries[i];
     struct nib_part *part = &dump->parts[dump->count];
     unsigned size = entry->item_bytes;
+    bool pairs = strcmp(entry->dtype, "F4") == 0 && entry->rank > 0 && entry->shape[entry->rank - 1] % 2 == 0;
+    if (pairs) size = 1;
     if (size != 1 && size != 2 && size != 4 && size != 8) return NIB_OK; /* sub-byte and wide types have no place here */
+    if (is_index(dump->file, entry->name)) return NIB_OK;
     char usual[NIB_PART_NAME];
-    *part = (struct nib_part){.stage = nib_stage_of_name(entry->name, usual), .type = types[entry->storage], .bytes = size,
+    enum nib_name_fit fit;
+    *part = (struct nib_part){.stage = stage_of(entry, usual, &fit), .type = types[entry->storage], .bytes = size,
         .rank = entry->rank};
-    for (size_t k = 0; k < dump->count; k++) /* a second tensor of the same meaning keeps its own name */
-        if (strcmp(dump->parts[k].name, usual) == 0) snprintf(usual, sizeof usual, "%s", entry->name);
+    if (fit != NIB_NAME_UNKNOWN && !is_meant(dump->file, i, usual, fit)) snprintf(usual, sizeof usual, "%s", entry->name);
     memcpy(part->name, usual, sizeof part->name);
-    memcpy(part->shape, entry->shape, sizeof part->shape);
+    set_shape(part, entry);
     uint64_t bytes;
     enum nib_status status = nib_file_bytes(dump->file, i, &part->data, &bytes, error);
     if (status == NIB_OK) dump->count++;
