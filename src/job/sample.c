@@ -10,6 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Upper half of the counter: far from the streams that stochastic rounding takes with the same seed, whose random bits
+ * must not be those of the elements. */
+static const uint64_t sample_stream = UINT64_C(0x73616D706C650000);
+
 static const double two_pi = 6.283185307179586476925286766559;
 
 static const struct {
@@ -63,7 +67,8 @@ static double normal(double u, double v) { return sqrt(-2 * log(u)) * cos(two_pi
 static double gamma_variate(uint64_t seed, uint64_t i, double shape, double uniform) {
     double boost = shape < 1 ? pow(uniform, 1 / shape) : 1, d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3;
     for (uint64_t attempt = 1;; attempt++) {
-        struct nib_philox_block w = nib_philox(seed, i, 2 * attempt), other = nib_philox(seed, i, 2 * attempt + 1);
+        struct nib_philox_block w = nib_philox(seed, i, sample_stream + 2 * attempt);
+        struct nib_philox_block other = nib_philox(seed, i, sample_stream + 2 * attempt + 1);
         double z = normal(open_unit(w.word[0], w.word[1]), open_unit(w.word[2], w.word[3]));
         double v = 1 + z / sqrt(9 * d), cube = v * v * v;
         if (v <= 0) continue;
@@ -72,7 +77,7 @@ static double gamma_variate(uint64_t seed, uint64_t i, double shape, double unif
 }
 
 static double sample(const struct nib_distribution *distribution, uint64_t seed, uint64_t i) {
-    struct nib_philox_block w = nib_philox(seed, i, 0);
+    struct nib_philox_block w = nib_philox(seed, i, sample_stream);
     double u = open_unit(w.word[0], w.word[1]), v = open_unit(w.word[2], w.word[3]);
     double a = distribution->parameter;
     switch (distribution->kind) {
