@@ -25,7 +25,7 @@ static const struct arguments defaults = {.tensor_amax = NAN, .encode = NAN, .de
 static const char *const axes[] = {"cols", "rows", NULL};
 
 static const struct nib_option options[] = {
-    NIB_OPT_TEXT(struct arguments, quantizer, "quantizer", 'q', "QUANTIZER", "by default the one that the JSON names"),
+    NIB_OPT_TEXT(struct arguments, quantizer, "quantizer", 'q', "QUANTIZER", "by default the one that the file names"),
     NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice"),
     NIB_OPT_TEXT(struct arguments, packed, "packed", 'p', "BYTES", "packed codes: FILE[:tensor], or hexadecimal digits after 0x"),
     NIB_OPT_TEXT(struct arguments, codes, "codes", 'c', "BYTES", "codes, one a byte, instead of packed ones"),
@@ -151,7 +151,7 @@ static enum nib_status print(const struct nib_call *call, const struct nib_quant
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *a = call->options;
     if (call->value_count == 0 && a->quantizer == NULL)
-        return nib_fail(error, NIB_EINVAL, "nothing to read; give the JSON of 'nibble quantize', or --quantizer with --packed and --scales");
+        return nib_fail(error, NIB_EINVAL, "nothing to read; give the JSON or HDF5 of 'nibble quantize', or --quantizer with --packed and --scales");
     const struct nib_quantizer *q = NULL;
     struct nib_quantized in = {0};
     enum nib_status status = NIB_OK;
@@ -171,11 +171,11 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
 }
 
 NIB_COMMAND(dequantize) = {
-    .values = "[JSON]",
+    .values = "[FILE]",
     .least = 0,
     .most = 1,
     .description =
-        "Brings quantized values back: from the JSON that 'nibble quantize --json' writes (- is the standard input), or from "
+        "Brings quantized values back: from the JSON or the HDF5 that 'nibble quantize' writes (- is JSON from the standard input), or from "
         "packed codes or codes, block scales and a tensor amax or scale.",
     .options = options,
     .defaults = &defaults,

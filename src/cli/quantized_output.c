@@ -147,20 +147,16 @@ static enum nib_status put_elements(struct nib_result *file, const struct nib_qu
 
 static enum nib_status put_scales(struct nib_result *file, const struct nib_scale *scale, const struct nib_quantized *q,
                                   struct nib_error *error) {
+    enum nib_result_type type = q->scale_bytes == 1 ? NIB_RESULT_U8 : q->scale_bytes == 2 ? NIB_RESULT_U16 : NIB_RESULT_U32;
     size_t count = q->scale_rows * q->scale_cols;
-    int64_t *codes = nib_alloc(count, sizeof *codes, "scales", error);
     float *values = nib_alloc(count, sizeof *values, "scales", error);
-    enum nib_status status = codes == NULL || values == NULL ? NIB_ENOMEM : NIB_OK;
-    for (size_t i = 0; status == NIB_OK && i < count; i++) {
-        codes[i] = nib_quantized_scale(q, i);
-        values[i] = nib_scale_decode(scale, nib_quantized_scale(q, i));
-    }
-    if (status == NIB_OK) status = nib_result_index_scale(file, "scales", "line", "line of blocks", q->scale_rows, error);
+    if (values == NULL) return NIB_ENOMEM;
+    for (size_t i = 0; i < count; i++) values[i] = nib_scale_decode(scale, nib_quantized_scale(q, i));
+    enum nib_status status = nib_result_index_scale(file, "scales", "line", "line of blocks", q->scale_rows, error);
     if (status == NIB_OK) status = nib_result_index_scale(file, "scales", "block", "block in the line", q->scale_cols, error);
-    if (status == NIB_OK) status = put(file, "scales", "scale", "code of the scale", NIB_RESULT_I64, "line", "block", codes, error);
+    if (status == NIB_OK) status = put(file, "scales", "scale", "code of the scale", type, "line", "block", q->scales, error);
     if (status == NIB_OK)
         status = put(file, "scales", "scale_value", "decoded scale", NIB_RESULT_F32, "line", "block", values, error);
-    free(codes);
     free(values);
     return status;
 }

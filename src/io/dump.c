@@ -12,13 +12,14 @@
 #include "base/memory.h"
 #include "io/entry.h"
 
-enum { DUMP_NAMES = 16 };
+enum { DUMP_NAMES = 16, DUMP_NUMBERS = 3 };
+static const char *const numbers[DUMP_NUMBERS] = {"tensor_amax", "tensor_scale_encode", "tensor_scale_decode"};
 
 struct nib_dump {
     struct nib_file *file;       /* of tensors; NULL for JSON */
     struct nib_part *parts;
     size_t count;
-    void *owned[DUMP_NAMES];     /* what was parsed from JSON */
+    void *owned[DUMP_NAMES];     /* what was parsed from JSON or attributes */
     size_t owned_count;
 };
 
@@ -106,12 +107,33 @@ static enum nib_status part_of_entry(struct nib_dump *dump, size_t i, struct nib
     return status;
 }
 
+/* nibble's HDF5 has the numbers of the whole tensor as attributes of the scales. */
+static enum nib_status read_numbers(struct nib_dump *dump, struct nib_error *error) {
+    for (size_t i = 0; i < DUMP_NUMBERS && strcmp(dump->file->kind, "hdf5") == 0; i++) {
+        char key[64], *end;
+        snprintf(key, sizeof key, "scales/%s", numbers[i]);
+        const char *text = nib_file_metadata(dump->file, key);
+        if (text == NULL) continue;
+        float *value = nib_alloc(1, sizeof *value, "a number of the tensor", error);
+        if (value == NULL) return NIB_ENOMEM;
+        *value = (float)strtod(text, &end);
+        dump->owned[dump->owned_count++] = value;
+        if (end == text || *end != '\0')
+            return nib_fail_at(error, NIB_ESYNTAX, dump->file->path, 0, "attribute %s of /scales: expected a number", numbers[i]);
+        struct nib_part *part = &dump->parts[dump->count++];
+        *part = (struct nib_part){.stage = NIB_STAGE_TENSOR_SCALE, .type = NIB_PART_F32, .bytes = 4, .rank = 0, .data = value};
+        snprintf(part->name, sizeof part->name, "%s", numbers[i]);
+    }
+    return NIB_OK;
+}
+
 static enum nib_status read_tensors(struct nib_dump *dump, const char *path, struct nib_error *error) {
     enum nib_status status = nib_file_open(path, &dump->file, error);
     if (status != NIB_OK) return status;
     size_t count = nib_file_count(dump->file);
-    dump->parts = nib_alloc(count, sizeof *dump->parts, path, error);
+    dump->parts = nib_alloc(count + DUMP_NUMBERS, sizeof *dump->parts, path, error);
     if (dump->parts == NULL) return NIB_ENOMEM;
+    status = read_numbers(dump, error);
     for (size_t i = 0; i < count && status == NIB_OK; i++) status = part_of_entry(dump, i, error);
     if (status == NIB_OK && dump->count == 0) status = nib_fail_at(error, NIB_EINVAL, path, 0, "no tensor that can be compared");
     return status;
@@ -217,7 +239,6 @@ static enum nib_status read_shape(const struct reader *r, const char *member, ui
 }
 
 static enum nib_status read_members(struct reader *r) {
-    static const char *const numbers[] = {"tensor_amax", "tensor_scale_encode", "tensor_scale_decode"};
     const char *schema = json_string_value(json_object_get(r->root, "schema"));
     if (schema == NULL || strcmp(schema, "nibble.quantize/1") != 0)
         return wrong(r, "schema", "\"nibble.quantize/1\", as 'nibble quantize --json' writes");
@@ -225,7 +246,7 @@ static enum nib_status read_members(struct reader *r) {
     if (r->dump->parts == NULL) return NIB_ENOMEM;
     enum nib_status status = read_shape(r, "shape", r->shape);
     if (status == NIB_OK) status = read_shape(r, "scale_shape", r->scale_shape);
-    for (size_t i = 0; i < 3 && status == NIB_OK; i++) status = read_floats(r, numbers[i], r->shape);
+    for (size_t i = 0; i < DUMP_NUMBERS && status == NIB_OK; i++) status = read_floats(r, numbers[i], r->shape);
     if (status == NIB_OK) status = read_integers(r, "scales", r->scale_shape, 4);
     if (status == NIB_OK) status = read_floats(r, "scale_values", r->scale_shape);
     if (status == NIB_OK) status = read_integers(r, "codes", r->shape, 1);

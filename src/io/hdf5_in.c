@@ -1,5 +1,5 @@
-/* HDF5 files: every dataset of numbers is a tensor named by its path; attributes of the root group and everything under
- * /provenance become metadata. Datasets are read when they are asked for. */
+/* HDF5 files: every dataset of numbers is a tensor named by its path; attributes of the root group and of a
+ * quantized tensor (/elements, /scales), and everything under /provenance, become metadata. Datasets are read when they are asked for. */
 #include "io/entry.h"
 
 #include "base/error.h"
@@ -242,6 +242,7 @@ enum nib_status nib_hdf5_read(struct nib_file *file, struct nib_error *error) {
     static const char *const tables[][3] = {{"formats", "name", "sha256"}, {"inputs", "path", "xxh3_128"},
                                             {"seeds", "name", "value"}, {"libraries", "name", "version"},
                                             {"environment", "name", "value"}, {"digests", "dataset", "xxh3_128"}};
+    static const char *const groups[] = {"/provenance", "/elements", "/scales"};
     struct reading reading = {file, error, NIB_OK};
     file->kind = "hdf5";
     file->load = load_dataset;
@@ -253,8 +254,8 @@ enum nib_status nib_hdf5_read(struct nib_file *file, struct nib_error *error) {
         if (H5Ovisit2(id, H5_INDEX_NAME, H5_ITER_INC, visit, &reading, H5O_INFO_BASIC) < 0 && reading.status == NIB_OK)
             reading.status = nib_hdf5_fail(error, file->path, "cannot list the datasets");
         if (reading.status == NIB_OK) reading.status = read_attributes(file, id, "/", error);
-        if (reading.status == NIB_OK && H5Lexists(id, "provenance", H5P_DEFAULT) > 0)
-            reading.status = read_attributes(file, id, "/provenance", error);
+        for (size_t i = 0; i < sizeof groups / sizeof *groups && reading.status == NIB_OK; i++)
+            if (H5Lexists(id, groups[i], H5P_DEFAULT) > 0) reading.status = read_attributes(file, id, groups[i], error);
         for (size_t i = 0; i < sizeof tables / sizeof *tables && reading.status == NIB_OK; i++)
             reading.status = read_pairs(file, id, tables[i][0], tables[i][1], tables[i][2], error);
         H5Fclose(id);

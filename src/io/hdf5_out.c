@@ -16,6 +16,8 @@ static hid_t memory_type(enum nib_result_type type) {
     case NIB_RESULT_F32: return H5T_NATIVE_FLOAT;
     case NIB_RESULT_I64: return H5T_NATIVE_INT64;
     case NIB_RESULT_U8: return H5T_NATIVE_UINT8;
+    case NIB_RESULT_U16: return H5T_NATIVE_UINT16;
+    case NIB_RESULT_U32: return H5T_NATIVE_UINT32;
     case NIB_RESULT_TEXT: break;
     }
     return -1;

@@ -41,16 +41,24 @@ enum nib_status nib_result_real_scale(struct nib_result *result, const char *gro
 enum nib_status nib_result_index_scale(struct nib_result *result, const char *group, const char *name,
                                        const char *long_name, size_t count, struct nib_error *error);
 
-enum nib_result_type { NIB_RESULT_F64, NIB_RESULT_F32, NIB_RESULT_I64, NIB_RESULT_U8, NIB_RESULT_TEXT };
+enum nib_result_type {
+    NIB_RESULT_F64,
+    NIB_RESULT_F32,
+    NIB_RESULT_I64,
+    NIB_RESULT_U8,
+    NIB_RESULT_U16,
+    NIB_RESULT_U32,
+    NIB_RESULT_TEXT
+};
 
 /* A row-major array whose extents are those of the named scales of its group, slowest first. Four-bit codes and
- * packed bytes are NIB_RESULT_U8 (one code, or two, a byte), in a group of their own. */
+ * packed bytes are NIB_RESULT_U8 (one code, or two, a byte), in a group of their own; wider scale codes are U16 or U32. */
 struct nib_result_array {
     const char *group, *name, *units, *long_name; /* units and long_name may be NULL */
     enum nib_result_type type;
     unsigned rank;
     const char *scales[8];
-    const void *data;            /* double, float, int64_t, uint8_t or const char * */
+    const void *data;            /* double, float, int64_t, uint8_t, ... or const char * */
 };
 enum nib_status nib_result_array(struct nib_result *result, const struct nib_result_array *array,
                                  struct nib_error *error);

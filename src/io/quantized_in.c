@@ -3,9 +3,11 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "io/entry.h"
 
 struct reader {
     const char *path;
@@ -121,9 +123,94 @@ static enum nib_status open_quantizer(const char *name, const struct nib_quantiz
     return status;
 }
 
+/* ---- HDF5 of `nibble quantize -o` */
+
+static bool is_hdf5(const char *path) {
+    char head[8] = "";
+    FILE *stream = fopen(path, "rb");
+    if (stream == NULL) return false;
+    size_t length = fread(head, 1, sizeof head, stream);
+    fclose(stream);
+    return length == sizeof head && memcmp(head, "\x89HDF\r\n\x1a\n", sizeof head) == 0;
+}
+
+/* The bytes of a dataset; `count` of `size` each are expected. */
+static enum nib_status read_dataset(struct nib_file *file, const char *name, void *out, size_t count, unsigned size,
+                                    struct nib_error *error) {
+    size_t at;
+    const void *data;
+    uint64_t bytes;
+    enum nib_status status = nib_file_find(file, name, &at, error);
+    if (status == NIB_OK) status = nib_file_bytes(file, at, &data, &bytes, error);
+    if (status != NIB_OK) return status;
+    if (file->entries[at].item_bytes != size || bytes != (uint64_t)count * size)
+        return nib_fail_at(error, NIB_ESYNTAX, file->path, 0, "%s: expected %zu items of %u bytes", name, count, size);
+    memcpy(out, data, (size_t)bytes);
+    return NIB_OK;
+}
+
+static enum nib_status read_attribute(const struct nib_file *file, const char *key, float *out, struct nib_error *error) {
+    const char *text = nib_file_metadata(file, key);
+    char *end = NULL;
+    if (text != NULL) *out = (float)strtod(text, &end);
+    if (text == NULL || end == text || *end != '\0')
+        return nib_fail_at(error, NIB_ESYNTAX, file->path, 0, "attribute %s: expected a number", key);
+    return NIB_OK;
+}
+
+static enum nib_status read_groups(struct nib_file *file, const struct nib_quantizer *q, struct nib_quantized *out,
+                                   struct nib_error *error) {
+    size_t at;
+    const char *axis = nib_file_metadata(file, "elements/axis");
+    enum nib_axis along = axis != NULL && strcmp(axis, "rows") == 0 ? NIB_ALONG_ROWS : NIB_ALONG_COLS;
+    enum nib_status status = nib_file_find(file, "elements/code", &at, error);
+    if (status != NIB_OK) return status;
+    const struct nib_entry *codes = &file->entries[at];
+    if (codes->rank != 2)
+        return nib_fail_at(error, NIB_ESYNTAX, file->path, 0, "elements/code: expected a matrix");
+    struct nib_quantized made;
+    size_t rows = (size_t)codes->shape[0], cols = (size_t)codes->shape[1];
+    status = nib_quantized_alloc(q, rows, cols, along, NIB_WANT_CODES | NIB_WANT_SCALES, &made, error);
+    if (status != NIB_OK) return status;
+    status = read_dataset(file, "elements/code", made.codes, rows * cols, 1, error);
+    for (size_t i = 0; status == NIB_OK && i < rows * cols; i++)
+        if (made.codes[i] > 15)
+            status = nib_fail_at(error, NIB_ESYNTAX, file->path, 0, "elements/code: expected integers from 0 to 15");
+    if (status == NIB_OK)
+        status = read_dataset(file, "scales/scale", made.scales, made.scale_rows * made.scale_cols, made.scale_bytes, error);
+    if (status == NIB_OK) status = read_attribute(file, "scales/tensor_amax", &made.tensor_amax, error);
+    if (status == NIB_OK) status = read_attribute(file, "scales/tensor_scale_encode", &made.tensor_scale_encode, error);
+    if (status == NIB_OK) status = read_attribute(file, "scales/tensor_scale_decode", &made.tensor_scale_decode, error);
+    if (status == NIB_OK)
+        *out = made;
+    else
+        nib_quantized_free(&made);
+    return status;
+}
+
+static enum nib_status read_hdf5(const char *path, const struct nib_quantizer **quantizer, struct nib_quantized *out,
+                                 struct nib_error *error) {
+    struct nib_file *file;
+    const struct nib_quantizer *opened = NULL;
+    enum nib_status status = nib_file_open(path, &file, error);
+    if (status != NIB_OK) return status;
+    const char *name = nib_file_metadata(file, "elements/quantizer");
+    if (*quantizer == NULL && name == NULL)
+        status = nib_fail_at(error, NIB_ESYNTAX, path, 0, "no attribute quantizer of /elements, as 'nibble quantize -o' writes");
+    if (status == NIB_OK && *quantizer == NULL) status = open_quantizer(name, &opened, error);
+    if (status == NIB_OK) status = read_groups(file, *quantizer != NULL ? *quantizer : opened, out, error);
+    nib_file_close(file);
+    if (status == NIB_OK && *quantizer == NULL)
+        *quantizer = opened;
+    else
+        nib_quantizer_close(opened);
+    return status;
+}
+
 enum nib_status nib_quantized_read(const char *path, const struct nib_quantizer **quantizer, struct nib_quantized *out,
                                    struct nib_error *error) {
     bool standard = strcmp(path, "-") == 0;
+    if (!standard && is_hdf5(path)) return read_hdf5(path, quantizer, out, error);
     FILE *stream = standard ? stdin : fopen(path, "rb");
     if (stream == NULL) return nib_fail_at(error, NIB_EIO, path, 0, "cannot be opened");
     json_error_t where;

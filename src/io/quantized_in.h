@@ -1,4 +1,4 @@
-/* Reading back what `nibble quantize --json` wrote. */
+/* Reading back what `nibble quantize` wrote with --json or into HDF5. */
 #ifndef NIB_IO_QUANTIZED_IN_H
 #define NIB_IO_QUANTIZED_IN_H
 
