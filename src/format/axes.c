@@ -59,7 +59,9 @@ bool nib_axis_applies(enum nib_applies applies, const struct nib_block *block) {
     case NIB_APPLIES_TENSOR: return block->has_tensor_scale;
     case NIB_APPLIES_NO_TENSOR: return !block->has_tensor_scale;
     case NIB_APPLIES_E8M0: return block->scale->kind == NIB_SCALE_E8M0;
+    case NIB_APPLIES_ONE_LINE: return block->has_tensor_scale && block->block_rows == 1;
     case NIB_APPLIES_NOT_E8M0: return block->scale->kind != NIB_SCALE_E8M0;
+    case NIB_APPLIES_E2M1:
     case NIB_APPLIES_E2M1_SR: return is_e2m1(block->element);
     case NIB_APPLIES_SR:
     case NIB_APPLIES_SR_BITS:
@@ -74,9 +76,11 @@ const char *nib_applies_text(enum nib_applies applies) {
     case NIB_APPLIES_TENSOR: return "a block format with a tensor scale";
     case NIB_APPLIES_NO_TENSOR: return "a block format without a tensor scale";
     case NIB_APPLIES_E8M0: return "an E8M0 block scale";
+    case NIB_APPLIES_ONE_LINE: return "a tensor scale over blocks of one line";
     case NIB_APPLIES_NOT_E8M0: return "a block scale other than E8M0";
     case NIB_APPLIES_SR: return "stochastic rounding, set before it";
     case NIB_APPLIES_SR_BITS: return "stochastic rounding, set before it, in a form that takes any number of bits";
+    case NIB_APPLIES_E2M1:
     case NIB_APPLIES_E2M1_SR: return "E2M1 elements";
     case NIB_APPLIES_SELECT: return "a choice of select other than none, set before it";
     case NIB_APPLIES_ANY: break;

@@ -139,7 +139,8 @@ static struct nib_ref_element float_bits_element(const struct nib_quantizer *q, 
     if (exponent == 126 && (bits & 0x7F) == 0) mantissa = 1;
     uint32_t code = (bits & 0x7FFF) == 0 ? 0 : (exponent - 126) << 1 | mantissa;
     bool negative = y < 0;
-    return (struct nib_ref_element){y, (uint8_t)((negative ? 8u : 0) | code), negative ? -rounded : rounded};
+    float level = negative && (rounded != 0 || q->axes.value_zero == NIB_VALUE_ZERO_KEEP) ? -rounded : rounded;
+    return (struct nib_ref_element){y, (uint8_t)((negative ? 8u : 0) | code), level};
 }
 
 /* ggml: the first index whose level times the scale is nearest to x, with doubled levels and half the scale. */

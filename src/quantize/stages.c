@@ -64,6 +64,11 @@ static void fill_powers(const struct nib_quantizer *q, struct nib_consts *k) {
     k->s_high = 0x1p125f;
 }
 
+/* The cut at 2^-23 moves the first threshold of a grid whose first level is 1/2, and no other. */
+static bool drops_bits(const struct nib_quantizer *q) {
+    return q->axes.rounding == NIB_ROUNDING_RNE_DROP && q->rule.symmetric && q->block->element->level[1] == 0.5f;
+}
+
 static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_consts *k) {
     const struct nib_scale *scale = q->block->scale;
     const struct nib_element *element = q->block->element;
@@ -86,7 +91,7 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->codes = q->rule.codes;
     memcpy(k->level, element->level, sizeof k->level);
     if (q->axes.value_zero == NIB_VALUE_ZERO_PLUS) k->level[q->code_of_minus_zero] = 0;
-    if (q->axes.rounding == NIB_ROUNDING_RNE_DROP) k->magnitude_threshold[0] += 2; /* 2^-23 above 1/4, not one step */
+    if (drops_bits(q)) k->magnitude_threshold[0] = 0x3E800004; /* 1/4 + 2^-23: less than that is cut off */
     k->scale_if_zero = q->axes.scale_if_zero;
     k->code_if_zero = (uint32_t)q->axes.code_if_zero;
     k->s_high = k->y_high = INFINITY;
@@ -100,17 +105,23 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->sign_depends = !k->keep_minus_zero || !k->keep_small_minus;
 }
 
+static int precision_of(const struct nib_quantizer *q, const struct nib_tensor_scale *t) {
+    if (q->axes.element_precision != NIB_ELEMENT_INPUT) return q->axes.element_precision;
+    return t->bf16 ? NIB_ELEMENT_BF16 : NIB_ELEMENT_FP32;
+}
+
 static nib_stochastic_stage *stochastic_of(const struct nib_quantizer *q, const struct nib_stages *stages) {
     bool known = q->axes.rounding == NIB_ROUNDING_SR && q->axes.sr_form == NIB_SR_CARRY && stages->k.sr.regular && q->axes.signed_zero <= NIB_SIGNED_ZERO_DROP;
-    return known ? stages->isa->stochastic[stages->operation][q->axes.element_precision][q->axes.sr_bits] : NULL;
+    return known ? stages->isa->stochastic[stages->operation][precision_of(q, &stages->k.tensor)][q->axes.sr_bits] : NULL;
 }
 
 /* The encoding that the element stage implements, or NIB_ENCODINGS where only the reference does. */
-static enum nib_encoding encoding_of(const struct nib_quantizer *q) {
+static enum nib_encoding encoding_of(const struct nib_quantizer *q, enum nib_operation operation) {
     static const enum nib_encoding by_axis[NIB_AXIS_signed_zero_COUNT] = {NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE,
         NIB_ENCODE_DROP, NIB_ENCODE_NONPOSITIVE, NIB_ENCODINGS};
-    if (q->axes.rounding == NIB_ROUNDING_FLOAT_BITS) return NIB_ENCODE_NEGATIVE;
-    if (q->axes.rounding > NIB_ROUNDING_RTZ && q->axes.rounding != NIB_ROUNDING_RNE_DROP) return NIB_ENCODINGS;
+    if (q->axes.rounding == NIB_ROUNDING_FLOAT_BITS) /* y_high is compared with the product */
+        return operation == NIB_MULTIPLY ? NIB_ENCODE_NEGATIVE : NIB_ENCODINGS;
+    if (q->axes.rounding > NIB_ROUNDING_RTZ && !drops_bits(q)) return NIB_ENCODINGS;
     if (q->rule.symmetric) return by_axis[q->axes.signed_zero];
     bool sign_free = !q->block->element->has_negative_zero || q->axes.signed_zero == NIB_SIGNED_ZERO_KEEP;
     return sign_free ? NIB_ENCODE_GRID : NIB_ENCODINGS;
@@ -118,13 +129,14 @@ static enum nib_encoding encoding_of(const struct nib_quantizer *q) {
 
 static nib_codec_stage *codec_of(const struct nib_quantizer *q, const struct nib_isa *isa) {
     int rounding = q->axes.scale_rounding;
+    bool replaced = q->axes.code_if_zero != 0;
     switch (q->block->scale->kind) {
     case NIB_SCALE_E8M0:
         if (rounds_exponents(q)) return isa->codec[NIB_CODEC_EXPONENT];
         return rounding == NIB_SCALE_ROUND_NEAREST && q->axes.block_scale != NIB_BLOCK_SCALE_EXPONENT ? isa->codec[NIB_CODEC_E8M0] : NULL;
     case NIB_SCALE_MINIFLOAT: return rounding == NIB_SCALE_ROUND_NEAREST ? isa->codec[NIB_CODEC_MINIFLOAT] : NULL;
-    case NIB_SCALE_BF16: return rounding == NIB_SCALE_ROUND_NEAREST ? isa->codec[NIB_CODEC_BF16] : NULL;
-    case NIB_SCALE_FP32: return isa->codec[NIB_CODEC_FP32];
+    case NIB_SCALE_BF16: return rounding == NIB_SCALE_ROUND_NEAREST && !replaced ? isa->codec[NIB_CODEC_BF16] : NULL;
+    case NIB_SCALE_FP32: return rounding <= NIB_SCALE_ROUND_DOWN && !replaced ? isa->codec[NIB_CODEC_FP32] : NULL;
     }
     return NULL;
 }
@@ -162,8 +174,8 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     int element_scale = divides_by_power(q) ? NIB_ELEMENT_X_RS : axes->element_scale;
     out->factor = isa->factor[element_scale];
     out->operation = nib_element_operation(element_scale);
-    enum nib_encoding encoding = encoding_of(q);
-    out->encode = encoding == NIB_ENCODINGS ? NULL : isa->encode[out->operation][axes->element_precision][encoding];
+    enum nib_encoding encoding = encoding_of(q, out->operation);
+    out->encode = encoding == NIB_ENCODINGS ? NULL : isa->encode[out->operation][precision_of(q, t)][encoding];
     out->stochastic = stochastic_of(q, out);
     out->dequantize = isa->dequantize[axes->dequantize];
     if (axes->dequantize == NIB_DEQUANTIZE_QS_X_D) out->second = t->decode;

@@ -1,73 +1,8 @@
 /* The stages agree with the definition (quantize_ref.c) byte for byte, for every built-in quantizer, input type,
  * axis, instruction set, thread count and awkward shape, on numbers drawn around the cell borders. */
-#include "core/convert.h"
 #include "format/embedded.h"
-#include "format/quantizer.h"
-#include "nib_test.h"
+#include "nib_agreement.h"
 #include "quantize/stages.h"
-
-#include <math.h>
-#include <nibble/quantize.h>
-
-static uint64_t state = 20251101;
-static uint32_t next(void) { /* splitmix64 */
-    uint64_t z = (state += 0x9E3779B97F4A7C15u);
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return (uint32_t)(z >> 32);
-}
-
-/* Numbers that sit on, or a few steps beside, what the scales and thresholds make of them. */
-static float awkward(const struct nib_quantizer *q, float block_magnitude) {
-    uint32_t kind = next() % 16;
-    if (kind == 0) return next() % 2 ? 0.0f : -0.0f;
-    if (kind == 1) return nib_float_of_bits(next() & 0x807FFFFF); /* subnormal */
-    float border = nib_float_of_bits((uint32_t)q->rule.threshold[next() % NIB_THRESHOLDS] & NIB_BITS_MAGNITUDE);
-    if (isnan(border) || isinf(border)) border = 1;
-    float x = border * block_magnitude;
-    if (kind >= 12) x = (float)(int32_t)next() * 0x1p-31f * block_magnitude * 6;
-    uint32_t bits = nib_bits_of_float(x) + next() % 5 - 2;
-    if (nib_bits_are_nan(bits)) bits = 0;
-    return nib_float_of_bits(bits ^ (next() & 0x80000000u));
-}
-
-static void fill(const struct nib_quantizer *q, float *x, size_t count, bool specials) {
-    float magnitude = 1;
-    for (size_t i = 0; i < count; i++) {
-        if (i % 16 == 0) {
-            int exponent = (int)(next() % 24) - 18;
-            if (next() % 16 == 0) exponent = (int)(next() % 250) - 149;
-            magnitude = ldexpf(1 + (float)(next() % 8) / 8, exponent);
-        }
-        x[i] = awkward(q, magnitude);
-        uint32_t special = specials ? next() % 64 : 64;
-        if (special == 0) x[i] = nib_float_of_bits(0x7F800001u | next());
-        if (special == 1) x[i] = next() % 2 ? INFINITY : -INFINITY;
-    }
-}
-
-static struct nib_view as_dtype(float *x, size_t count, enum nib_dtype dtype, size_t rows, size_t cols, size_t stride) {
-    uint16_t *half = (uint16_t *)(void *)x;
-    for (size_t i = 0; i < count && dtype != NIB_F32; i++) {
-        uint32_t bits = nib_bits_of_float(x[i]);
-        half[i] = dtype == NIB_BF16 ? nib_bf16_of_bits(bits) : nib_f16_of_bits(bits);
-    }
-    return (struct nib_view){x, dtype, rows, cols, stride};
-}
-
-static bool same_floats(const float *a, const float *b, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (nib_bits_of_float(a[i]) != nib_bits_of_float(b[i]) && !(isnan(a[i]) && isnan(b[i]))) return false;
-    return true;
-}
-
-static bool same(const struct nib_quantized *a, const struct nib_quantized *b) {
-    size_t lines = a->axis == NIB_ALONG_COLS ? a->rows : a->cols;
-    return memcmp(a->codes, b->codes, a->rows * a->cols) == 0 && memcmp(a->packed, b->packed, lines * a->packed_stride) == 0 &&
-           memcmp(a->scales, b->scales, a->scale_rows * a->scale_cols * a->scale_bytes) == 0 &&
-           same_floats(a->values, b->values, a->rows * a->cols) && a->nan_count == b->nan_count &&
-           a->inf_count == b->inf_count && same_floats(&a->tensor_scale_encode, &b->tensor_scale_encode, 1);
-}
 
 static void compare_all(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis, struct nib_quantize_options o) {
     static const char *const isas[] = {"generic", "avx2", "avx512"};
@@ -83,10 +18,10 @@ static void compare_all(const struct nib_quantizer *q, struct nib_view x, enum n
     NIB_OK_OR_FAIL(nib_quantize(q, x, &o, &reference, &error), error);
     for (int i = 0; i < 3; i++) {
         o.isa = isas[i];
-        o.threads = threads[next() % 3];
+        o.threads = threads[nib_next() % 3];
         enum nib_status status = nib_quantize(q, x, &o, &fast, &error);
         if (status == NIB_EUNAVAILABLE) continue;
-        NIB_CHECKF(status == NIB_OK && same(&reference, &fast), "%s, %s, %d threads, dtype %d, axis %d, %zu x %zu: differs",
+        NIB_CHECKF(status == NIB_OK && nib_same(&reference, &fast), "%s, %s, %d threads, dtype %d, axis %d, %zu x %zu: differs",
                    q->name, isas[i], o.threads, (int)x.dtype, (int)axis, x.rows, x.cols);
     }
     /* NaN and infinity leave no trace in codes, nor does what the float-bits rounding carries from one into another */
@@ -94,11 +29,11 @@ static void compare_all(const struct nib_quantizer *q, struct nib_view x, enum n
     memset(fast.values, 0xCA, x.rows * x.cols * sizeof(float));
     float *values = fast.values;
     NIB_OK_OR_FAIL(nib_dequantize(q, &reference, values, &error), error);
-    NIB_CHECKF(!exact || same_floats(values, reference.values, x.rows * x.cols), "%s: dequantize from codes differs", q->name);
+    NIB_CHECKF(!exact || nib_same_floats(values, reference.values, x.rows * x.cols), "%s: dequantize from codes differs", q->name);
     uint8_t *codes = reference.codes;
     reference.codes = NULL;
     NIB_OK_OR_FAIL(nib_dequantize(q, &reference, values, &error), error);
-    NIB_CHECKF(!exact || same_floats(values, reference.values, x.rows * x.cols), "%s: dequantize from packed codes differs", q->name);
+    NIB_CHECKF(!exact || nib_same_floats(values, reference.values, x.rows * x.cols), "%s: dequantize from packed codes differs", q->name);
     reference.codes = codes;
     nib_quantized_free(&reference);
     nib_quantized_free(&fast);
@@ -124,12 +59,12 @@ static void try_shapes(const struct nib_quantizer *q, bool specials) {
         for (int dtype = 0; dtype < 3; dtype++)
             for (int axis = 0; axis < 2; axis++) {
                 size_t rows = shapes[s][0], cols = shapes[s][1], stride = shapes[s][2];
-                fill(q, x, rows * stride, specials);
-                struct nib_view view = as_dtype(x, rows * stride, (enum nib_dtype)dtype, rows, cols, stride);
-                if (!nib_test_full() && next() % sample_of(q) != 0) continue; /* a sample of shapes, types and axes */
+                nib_fill(q, x, rows * stride, specials);
+                struct nib_view view = nib_as_dtype(x, rows * stride, (enum nib_dtype)dtype, rows, cols, stride);
+                if (!nib_test_full() && nib_next() % sample_of(q) != 0) continue; /* a sample of shapes, types and axes */
                 struct nib_quantize_options o = {0};
-                o.has_tensor_amax = q->block->has_tensor_scale && (specials || next() % 2);
-                o.tensor_amax = amaxes[next() % 6];
+                o.has_tensor_amax = q->block->has_tensor_scale && (specials || nib_next() % 2);
+                o.tensor_amax = amaxes[nib_next() % 6];
                 compare_all(q, view, (enum nib_axis)axis, o);
             }
     free(x);

@@ -64,6 +64,7 @@ static const struct witness witnesses[] = {
     {"RN", "e2m1-fp32", "rounding=rna", NO_AMAX, {6, 3.5f, 5}, NO_SCALE, "767"},
     {"RN2", "ocp-mxfp4", NULL, NO_AMAX, {4, 0x1.000002p-2f, 0x1.000006p-2f}, 0x7F, "611"},
     {"RN2", "triton-kernels-mxfp4-up", NULL, NO_AMAX, {4, 0x1.000002p-2f, 0x1.000006p-2f}, 0x7F, "600"},
+    {"RN2", "triton-kernels-mxfp4-torch-up", "rounding=rne;drop", NO_AMAX, {4, 0x1.000006p-2f, 0x1.000008p-2f}, 0x7F, "601"},
     /* signs of zeros */
     {"SG", "te-nvfp4", NULL, 2688, {2688, 0.0f, -0.0f, -1}, NO_SCALE, "7088"},
     {"SG", "te-ref-nvfp4", NULL, 2688, {2688, 0.0f, -0.0f, -1}, NO_SCALE, "7008"},
