@@ -29,6 +29,7 @@ void nib_signals_install(void) {
         if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
     }
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 void nib_signals_bar(bool visible) { bar_visible = visible; }

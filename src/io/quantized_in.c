@@ -30,8 +30,7 @@ static enum nib_status read_shape(const struct reader *r, size_t *rows, size_t *
 }
 
 /* Numbers, or the texts that stand for those JSON lacks. */
-static enum nib_status read_real(const struct reader *r, const char *member, float *out) {
-    json_t *value = json_object_get(r->root, member);
+static enum nib_status read_value(const struct reader *r, const char *member, const json_t *value, float *out) {
     const char *text = json_string_value(value);
     if (json_is_number(value))
         *out = (float)json_number_value(value);
@@ -42,6 +41,22 @@ static enum nib_status read_real(const struct reader *r, const char *member, flo
     else
         return wrong(r, member, "a number");
     return NIB_OK;
+}
+
+static enum nib_status read_real(const struct reader *r, const char *member, float *out) {
+    return read_value(r, member, json_object_get(r->root, member), out);
+}
+
+/* Where each line has a tensor scale of its own. */
+static enum nib_status read_line_amax(const struct reader *r, struct nib_quantized *out) {
+    static const char member[] = "tensor_amax_by_line";
+    json_t *array = json_object_get(r->root, member);
+    size_t lines = out->axis == NIB_ALONG_COLS ? out->rows : out->cols;
+    if (json_array_size(array) != lines) return wrong(r, member, "one number per line");
+    enum nib_status status = NIB_OK;
+    for (size_t i = 0; status == NIB_OK && i < lines; i++)
+        status = read_value(r, member, json_array_get(array, i), &out->line_amax[i]);
+    return status;
 }
 
 static enum nib_status read_codes(const struct reader *r, uint8_t *codes, size_t count) {
@@ -85,6 +100,7 @@ static enum nib_status read_members(const struct reader *r, const struct nib_qua
     if (status != NIB_OK) return status;
     status = read_codes(r, made.codes, rows * cols);
     if (status == NIB_OK) status = read_scales(r, &made);
+    if (status == NIB_OK && made.line_amax != NULL) status = read_line_amax(r, &made);
     if (status == NIB_OK) status = read_real(r, "tensor_amax", &made.tensor_amax);
     if (status == NIB_OK) status = read_real(r, "tensor_scale_decode", &made.tensor_scale_decode);
     made.tensor_scale_encode = 1.0f / made.tensor_scale_decode;

@@ -237,6 +237,7 @@ void nib_parts_finish(struct nib_parts *parts, struct nib_measurement *out) {
     struct nib_sums batch[NIB_BATCHES] = {{0}};
     memset(out, 0, sizeof *out);
     for (unsigned b = 0; b < plan->batches; b++) {
+        if (parts->first[b + 1] == parts->first[b]) continue; /* a tensor without elements */
         merge_pairwise(parts->sums + parts->first[b], parts->first[b + 1] - parts->first[b]);
         batch[b] = out->batch[b] = parts->sums[parts->first[b]];
     }

@@ -278,6 +278,22 @@ static void twos_complement_counts_magnitudes(void) {
     nib_element_close(element);
 }
 
+static void a_tensor_without_rows_measures_nothing(void) {
+    struct nib_error error;
+    const struct nib_quantizer *quantizer = NULL;
+    NIB_OK_OR_FAIL(nib_quantizer_open("e2m1-fp32", &quantizer, &error), error);
+    struct nib_quantized q;
+    NIB_OK_OR_FAIL(nib_quantized_alloc(quantizer, 0, 16, NIB_ALONG_COLS, NIB_WANT_CODES | NIB_WANT_SCALES, &q, &error),
+                   error);
+    const float x[1] = {0};
+    const struct nib_measure_options options = {0};
+    struct nib_measurement m;
+    NIB_OK_OR_FAIL(nib_measure(quantizer, (struct nib_view){x, NIB_F32, 0, 16, 16}, &q, &options, &m, &error), error);
+    CU_ASSERT(m.total.count == 0 && m.total.nan_count == 0 && m.total.xx == 0);
+    nib_quantized_free(&q);
+    nib_quantizer_close(quantizer);
+}
+
 static void a_wrong_shape_is_refused(void) {
     struct nib_error error = {NIB_OK, 0, "", ""};
     const struct nib_quantizer *quantizer = NULL;
@@ -299,4 +315,5 @@ NIB_TEST_MAIN("sums", {"sums are those of exact arithmetic", sums_are_those_of_e
               {"the statistics follow from the sums", the_statistics_follow_from_the_sums},
               {"an asymmetric grid uses all its levels", an_asymmetric_grid_uses_all_its_levels},
               {"two's complement counts magnitudes", twos_complement_counts_magnitudes},
+              {"a tensor without rows measures nothing", a_tensor_without_rows_measures_nothing},
               {"a wrong shape is refused", a_wrong_shape_is_refused})
