@@ -109,11 +109,20 @@ struct nib_candidate {
 
 /* Quantizes x with every quantizer along both axes, compares with those parts of the dump that a quantizer
  * has, each in the layout that fits best, and orders the candidates by how few items differ; among equals
- * the order of `quantizers` stays. Where the dump holds a tensor amax, that one is used. `out` has room
- * for 2 * count candidates. NIB_EINVAL when the dump holds nothing that a quantizer makes. */
+ * the order of `quantizers` stays. Where the dump holds a tensor amax, that one is used. Where some
+ * candidate fits, others may have been compared only as far as the block scales. `out` has room for
+ * 2 * count candidates. NIB_EINVAL when the dump holds nothing that a quantizer makes, NIB_EINCONSISTENT
+ * when it has another number of elements than x. */
 NIB_API NIB_CHECK enum nib_status nib_identify(struct nib_view x, const struct nib_part *parts, size_t part_count,
                                                const struct nib_quantizer *const *quantizers, size_t count, int threads,
                                                struct nib_candidate *out, struct nib_error *error);
+
+/* The same; `step` hears how much is done, and may be NULL. */
+typedef void nib_identify_step(void *context, size_t done, size_t total);
+NIB_API NIB_CHECK enum nib_status nib_identify_shown(struct nib_view x, const struct nib_part *parts, size_t part_count,
+                                                     const struct nib_quantizer *const *quantizers, size_t count,
+                                                     int threads, struct nib_candidate *out, nib_identify_step *step,
+                                                     void *context, struct nib_error *error);
 
 /* False for a part that nib_identify passes over, its name not being known. */
 NIB_API bool nib_identify_uses(const struct nib_part *part);

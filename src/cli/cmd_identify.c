@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "cli/input.h"
 #include "cli/output.h"
+#include "cli/progress.h"
 #include "format/registry.h"
 #include "io/json_out.h"
 
@@ -166,6 +167,21 @@ static enum nib_status print(const struct nib_call *call, const struct identific
     return status;
 }
 
+static void show_step(void *context, size_t done, size_t total) {
+    struct nib_progress *progress = context;
+    progress->total = total;
+    nib_progress_step(progress, done - progress->done, NULL);
+}
+
+static enum nib_status search(const struct nib_call *call, struct identification *it, struct nib_error *error) {
+    struct nib_progress progress;
+    nib_progress_start(&progress, call, "quantizers", 2 * it->count);
+    enum nib_status status = nib_identify_shown(it->input.view, it->parts, it->part_count, it->quantizers, it->count,
+                                                (int)call->common.threads, it->candidates, show_step, &progress, error);
+    nib_progress_end(&progress);
+    return status;
+}
+
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct identification it = {.dump = NULL};
     enum nib_status status = nib_dump_open(call->values[0], &it.dump, error);
@@ -174,9 +190,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = open_input(call, &it, error);
     }
     if (status == NIB_OK) status = open_quantizers(call, &it, error);
-    if (status == NIB_OK)
-        status = nib_identify(it.input.view, it.parts, it.part_count, it.quantizers, it.count, (int)call->common.threads,
-                              it.candidates, error);
+    if (status == NIB_OK) status = search(call, &it, error);
     size_t exact = 0;
     while (status == NIB_OK && exact < 2 * it.count && it.candidates[exact].differing == 0) exact++;
     if (status == NIB_OK) status = print(call, &it, exact, error);
