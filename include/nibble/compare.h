@@ -139,8 +139,8 @@ struct nib_witness {
 };
 
 /* Searches for one row (of one or two blocks) on which the two differ, and makes it as plain as it can: as
- * few nonzero elements as possible, with as few mantissa bits. Element formats or scale formats that are
- * not the same are compared by dequantized values alone. `found` is false when `tries` inputs gave none. */
+ * few nonzero elements as possible, with as few mantissa bits. Where element formats, scale formats or blocks
+ * are not the same, dequantized values alone are compared. `found` is false when `tries` inputs gave none. */
 NIB_API NIB_CHECK enum nib_status nib_witness_find(const struct nib_quantizer *a, const struct nib_quantizer *b,
                                                    uint64_t seed, uint64_t tries, bool *found, struct nib_witness *out,
                                                    struct nib_error *error);

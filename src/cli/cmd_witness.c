@@ -108,7 +108,7 @@ NIB_COMMAND(witness) = {
     .description =
         "Searches for a small input on which two quantizers give different bytes, and makes it plain: few nonzero elements with "
         "few bits. It tries amax near the borders of scale codes, elements near ties, tiny and huge tensors, zeros, NaN and "
-        "infinity. Quantizers with unequal element or scale formats are held against each other by their dequantized values.\n"
+        "infinity. Quantizers with unequal element formats, scale formats or blocks are held against each other by their dequantized values.\n"
         "The exit code is 1 where nothing was found: the two may then be the same, or differ only elsewhere.",
     .options = options,
     .defaults = &defaults,

@@ -227,11 +227,12 @@ static enum nib_status identify(const struct trial *t, const struct nib_quantize
     return status;
 }
 
-/* Elements may lie in any order, but as many as the input has; packed bytes hold two, and perhaps scales or padding. */
+/* Elements may lie in any order, but as many as the input has; packed bytes hold two, or with scales of 4 bytes
+ * in between 4/3. */
 static enum nib_status check_size(struct nib_view x, const struct nib_part *part, struct nib_error *error) {
     uint64_t items = items_of(part), elements = (uint64_t)x.rows * x.cols, pair = part->stage == NIB_STAGE_PACKED ? 2 : 1;
     bool fits = items == elements;
-    if (pair == 2) fits = 2 * items >= elements && items <= elements + x.rows + x.cols;
+    if (pair == 2) fits = 2 * items >= elements && (2 * items <= elements + x.rows + x.cols || 4 * items <= 3 * elements);
     if (fits || part->stage < NIB_STAGE_CODES) return NIB_OK;
     char shape[64];
     unsigned last = part->rank > 0 ? part->rank - 1 : 0;

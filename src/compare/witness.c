@@ -16,7 +16,7 @@ struct search {
     const struct nib_quantizer *q[2];
     struct nib_quantized out[2];
     size_t cols;
-    bool same_scales, same_elements;
+    bool same_formats;           /* else only values can be held against each other */
     float *x, *trial;
     uint64_t seed, counter;
     struct nib_error *error;
@@ -78,7 +78,7 @@ static bool differ(struct search *s, const float *x, struct nib_witness *out, en
             struct nib_difference d;
             enum nib_stage stage = a[i].stage;
             if (strcmp(a[i].name, b[k].name) != 0 || stage == NIB_STAGE_TENSOR_SCALE || stage == NIB_STAGE_PACKED) continue;
-            if ((stage == NIB_STAGE_BLOCK_SCALES && !s->same_scales) || (stage == NIB_STAGE_CODES && !s->same_elements)) continue;
+            if (stage != NIB_STAGE_VALUES && !s->same_formats) continue;
             nib_part_compare(&a[i], &b[k], &d);
             if (d.items == 0) continue;
             out->stage = stage;
@@ -147,8 +147,9 @@ enum nib_status nib_witness_find(const struct nib_quantizer *a, const struct nib
     const struct nib_block *blocks[2] = {info[0].block, info[1].block};
     unsigned size = blocks[0]->block_cols > blocks[1]->block_cols ? blocks[0]->block_cols : blocks[1]->block_cols;
     s.cols = 2 * (size_t)size;
-    s.same_scales = blocks[0]->block_cols == blocks[1]->block_cols && same(blocks[0]->scale->sha256, blocks[1]->scale->sha256);
-    s.same_elements = same(blocks[0]->element->sha256, blocks[1]->element->sha256);
+    s.same_formats = blocks[0]->block_cols == blocks[1]->block_cols && blocks[0]->block_rows == blocks[1]->block_rows &&
+                     same(blocks[0]->scale->sha256, blocks[1]->scale->sha256) &&
+                     same(blocks[0]->element->sha256, blocks[1]->element->sha256);
     s.x = nib_alloc(s.cols, sizeof *s.x, "a witness", error);
     s.trial = nib_alloc(s.cols, sizeof *s.trial, "a witness", error);
     enum nib_status status = s.x == NULL || s.trial == NULL ? NIB_ENOMEM : NIB_OK;

@@ -155,6 +155,65 @@ static void a_witness_separates_axes(void) {
     }
 }
 
+/* NVFP4 and MXFP4 have other scales and blocks: their codes say nothing of each other. */
+static void unequal_formats_are_separated_by_values(void) {
+    struct nib_error error;
+    struct nib_witness w = {0};
+    bool found = false;
+    float values[2] = {0, 0};
+    CU_ASSERT_FATAL(ready());
+    NIB_OK_OR_FAIL(nib_witness_find(quantizers[2], quantizers[0], 0, 2000, &found, &w, &error), error);
+    CU_ASSERT_FATAL(found);
+    CU_ASSERT_EQUAL(w.stage, NIB_STAGE_VALUES);
+    for (int i = 0; i < 2; i++) {
+        struct nib_quantized q;
+        struct nib_view row = {w.x, NIB_F32, 1, w.cols, w.cols};
+        NIB_OK_OR_FAIL(nib_quantized_alloc(quantizers[2 - 2 * i], 1, w.cols, NIB_ALONG_COLS, NIB_WANT_VALUES, &q, &error), error);
+        NIB_OK_OR_FAIL(nib_quantize(quantizers[2 - 2 * i], row, NULL, &q, &error), error);
+        values[i] = q.values[w.at];
+        CU_ASSERT(memcmp(&values[i], i == 0 ? &w.bits_a : &w.bits_b, 4) == 0);
+        nib_quantized_free(&q);
+    }
+    CU_ASSERT(memcmp(&values[0], &values[1], 4) != 0);
+    nib_witness_free(&w);
+}
+
+static void refuses_an_input_of_another_size(void) {
+    struct nib_quantized q = {0};
+    struct nib_candidate all[6];
+    struct nib_error error;
+    CU_ASSERT_FATAL(ready());
+    quantize(0, NIB_ALONG_COLS, &q);
+    struct nib_part parts[] = {part("codes", 2, ROWS, COLS, q.codes), part("qdata", 2, ROWS, COLS / 2, q.packed)};
+    for (size_t i = 0; i < 2; i++)
+        for (size_t rows = 0; rows < 2; rows++) {
+            struct nib_view other = {x, NIB_F32, rows == 0 ? ROWS / 4 : ROWS / 2, COLS, COLS};
+            CU_ASSERT_EQUAL(nib_identify(other, &parts[i], 1, quantizers, 3, 1, all, &error), NIB_EINCONSISTENT);
+        }
+    nib_quantized_free(&q);
+}
+
+/* ModelOpt's input_scale is of the activations; several weights share no name. */
+static void knows_names_of_checkpoints(void) {
+    static const struct {
+        const char *name, *usual;
+        enum nib_name_fit fit;
+    } cases[] = {
+        {"qdata", "packed", NIB_NAME_WHOLE}, {"scale", "scales", NIB_NAME_WHOLE}, {"l.0.weight_scale", "scales", NIB_NAME_ENDING},
+        {"l.0.weight_scale_2", "tensor_scale_decode", NIB_NAME_ENDING}, {"l.0.weight_global_scale", "tensor_scale_encode", NIB_NAME_ENDING},
+        {"w_rowwise_data", "packed", NIB_NAME_ENDING}, {"w_columnwise_data", "packed", NIB_NAME_TRANSPOSED},
+        {"w_amax_columnwise", "tensor_amax", NIB_NAME_TRANSPOSED}, {"w_rowwise_scale_inv", "scales", NIB_NAME_ENDING},
+        {"l.per_tensor_scale", "tensor_scale_decode", NIB_NAME_ENDING}, {"m.gate_up_proj_blocks", "packed", NIB_NAME_ENDING},
+        {"m.gate_up_proj_scales", "scales", NIB_NAME_ENDING}, {"l.input_scale", "l.input_scale", NIB_NAME_UNKNOWN},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char usual[NIB_PART_NAME];
+        enum nib_name_fit fit;
+        (void)nib_stage_of_tensor(cases[i].name, usual, &fit);
+        NIB_CHECKF(strcmp(usual, cases[i].usual) == 0 && fit == cases[i].fit, "%s is taken for %s", cases[i].name, usual);
+    }
+}
+
 static void a_quantizer_is_not_separated_from_itself(void) {
     struct nib_error error;
     struct nib_witness w = {0};
@@ -168,5 +227,8 @@ NIB_TEST_MAIN("compare-identify", {"finds the quantizer by codes and scales", fi
               {"sees nibble order and blocked scales", sees_nibble_order_and_blocked_scales},
               {"sees the axis and the transpose", sees_the_axis_and_the_transpose},
               {"lists the nearest where none fits", lists_the_nearest_where_none_fits},
+              {"refuses an input of another size", refuses_an_input_of_another_size},
+              {"knows names of checkpoints", knows_names_of_checkpoints},
+              {"unequal formats are separated by values", unequal_formats_are_separated_by_values},
               {"a witness separates axes", a_witness_separates_axes},
               {"a quantizer is not separated from itself", a_quantizer_is_not_separated_from_itself})
