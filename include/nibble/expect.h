@@ -35,7 +35,7 @@ NIB_API NIB_CHECK enum nib_status nib_density_moment(const struct nib_density *d
 #define NIB_EXPECT_COUNT (UINT64_C(1) << 52)
 
 struct nib_expect_options {
-    bool has_tensor_amax;        /* for formats with a tensor scale; otherwise it is that of 2^22 elements in the median */
+    bool has_tensor_amax;        /* of formats with a tensor scale; by default the median of 2^22 elements */
     float tensor_amax;
     unsigned sr_bits;            /* > 0: stochastic rounding with so many bits, whatever the quantizer's axes say */
     bool without_shape;          /* crest factor and kurtosis are not needed */
@@ -63,8 +63,8 @@ NIB_API NIB_CHECK enum nib_status nib_expect_fixed(const struct nib_density *den
                                                    enum nib_rounding mode, double scale, unsigned sr_bits,
                                                    struct nib_sums *out, struct nib_error *error);
 /* Means over blocks of max|x|/rms(x) and mean(x^4)/mean(x^2)^2. */
-NIB_API NIB_CHECK enum nib_status nib_expect_shape(const struct nib_density *density, unsigned block_size, double *crest,
-                                                   double *kurtosis, struct nib_error *error);
+NIB_API NIB_CHECK enum nib_status nib_expect_shape(const struct nib_density *density, unsigned block_size,
+                                                   double *crest, double *kurtosis, struct nib_error *error);
 
 /* What a grid is judged by: smaller is better. */
 enum nib_objective { NIB_OBJECTIVE_MSE, NIB_OBJECTIVE_ALPHA, NIB_OBJECTIVE_WEIGHTED };

@@ -37,17 +37,20 @@ static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, rotations, "rotate", 'r', "ROTATION",
                  "rotations along the reduction axis; results without one are always shown beside"),
     NIB_OPT_LIST(struct arguments, distributions, "dist", 'd', "DIST",
-                 "random tensors instead of files: gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), ggBETA (gg0.5), outlierA (outlier30)"),
+                 "random tensors instead of files: gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), "
+                 "ggBETA (gg0.5), outlierA (outlier30)"),
     NIB_OPT_INTEGER(struct arguments, count, "count", 'n', "N", 1024, INT64_C(1) << 32, "elements of a random tensor"),
     NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes, "reduction axis of every tensor"),
     NIB_OPT_CHOICE(struct arguments, gemm, "gemm", 0, "GEMM", nib_gemm_names,
                    "only this GEMM; by default each one that a tensor takes part in"),
     NIB_OPT_CHOICE(struct arguments, operand, "operand", 0, "OPERAND", nib_operand_names,
                    "what the tensors are; by default their names tell (NAME.input, NAME.weight, NAME.grad_output)"),
-    NIB_OPT_CHOICE(struct arguments, cast, "cast", 0, "TYPE", nib_casts, "round binary64 tensors to binary32; not done unless asked for"),
+    NIB_OPT_CHOICE(struct arguments, cast, "cast", 0, "TYPE", nib_casts,
+                   "round binary64 tensors to binary32; not done unless asked for"),
     NIB_OPT_FLAG(struct arguments, all, "all", 'a', "a line for every tensor even where there are many"),
     NIB_OPT_FLAG(struct arguments, per_level, "per-level", 'l', "count, share and mean error of every level"),
-    NIB_OPT_FLAG(struct arguments, equations, "equations", 0, "the equations of the UFP4 and INT v.s. FP papers beside what is measured"),
+    NIB_OPT_FLAG(struct arguments, equations, "equations", 0,
+                 "the equations of the UFP4 and INT v.s. FP papers beside what is measured"),
     NIB_OPT_FLAG(struct arguments, explain, "explain", 'e', "say in words which bins cause each bias"),
     NIB_OPT_TEXT(struct arguments, plot, "plot", 'p', "PREFIX",
                  "draw SQNR and 1 - alpha of every tensor with gnuplot: PREFIX.png, PREFIX.pdf and PREFIX.gp"),
@@ -138,8 +141,8 @@ static enum nib_status remember(const struct nib_call *call, const struct format
 
 /* `file` is opened before the work, so that an unwritable folder costs no time; it is freed here. */
 static enum nib_status store(const struct nib_call *call, const struct formats *formats,
-                             const struct nib_bias_result *result, const struct nib_table *expected, struct nib_result *file,
-                             struct nib_error *error) {
+                             const struct nib_bias_result *result, const struct nib_table *expected,
+                             struct nib_result *file, struct nib_error *error) {
     struct nib_provenance *provenance = NULL;
     enum nib_status status = nib_bias_store(result, file, error);
     if (status == NIB_OK && expected != NULL && nib_table_rows(expected) > 0)
@@ -174,8 +177,8 @@ struct tables {
     struct nib_table *expected, *equations; /* NULL in a build without GSL; equations where not asked for */
 };
 
-static enum nib_status tables_make(const struct nib_bias_result *result, const struct nib_bias_request *request, bool equations,
-                                   struct tables *out, struct nib_error *error) {
+static enum nib_status tables_make(const struct nib_bias_result *result, const struct nib_bias_request *request,
+                                   const struct arguments *arguments, struct tables *out, struct nib_error *error) {
     enum nib_status status = nib_bias_summary(result, &out->summary, error);
     if (status == NIB_OK) status = nib_bias_by_tensor(result, &out->by_tensor, error);
     if (status == NIB_OK) status = nib_bias_totals(result, &out->totals, error);
@@ -183,10 +186,12 @@ static enum nib_status tables_make(const struct nib_bias_result *result, const s
     if (status == NIB_OK) status = nib_bias_levels(result, &out->levels, error);
 #ifdef NIB_WITH_EXPECT
     if (status == NIB_OK) status = nib_bias_expected(result, request->quantizers, &out->expected, error);
-    if (status == NIB_OK && equations) status = nib_bias_equations(result, request, &out->equations, error);
+    if (status == NIB_OK && arguments->equations) status = nib_bias_equations(result, request, &out->equations, error);
 #else
     (void)request;
-    if (equations) status = nib_fail(error, NIB_EUNAVAILABLE, "--equations needs libnibble-expect; this build has none (NIBBLE_EXPECT=OFF)");
+    if (arguments->equations || arguments->explain)
+        return nib_fail(error, NIB_EUNAVAILABLE, "--%s needs libnibble-expect; this build has none (NIBBLE_EXPECT=OFF)",
+                        arguments->equations ? "equations" : "explain");
 #endif
     return status;
 }
@@ -213,7 +218,8 @@ static enum nib_status print_json(const struct nib_call *call, const struct tabl
     nib_json_table(json, "summary", tables->summary);
     nib_json_table(json, "totals", tables->totals);
     nib_json_table(json, "differences", tables->differences);
-    if (tables->expected != NULL && nib_table_rows(tables->expected) > 0) nib_json_table(json, "expected", tables->expected);
+    if (tables->expected != NULL && nib_table_rows(tables->expected) > 0)
+        nib_json_table(json, "expected", tables->expected);
     if (tables->equations != NULL) nib_json_table(json, "equations", tables->equations);
     if (arguments->per_level) nib_json_table(json, "levels", tables->levels);
     nib_json_end(json);
@@ -223,15 +229,17 @@ static enum nib_status print_json(const struct nib_call *call, const struct tabl
 /* The summary's statistics as they are expected, and how far off the measurement is. */
 static void print_expected(const struct nib_call *call, const struct nib_table *expected) {
     enum { DIST, QUANTIZER, FIRST, NOTE = FIRST + 2 * NIB_STATISTICS };
-    static const enum nib_statistic shown[] = {NIB_STATISTIC_sqnr_db, NIB_STATISTIC_one_minus_alpha, NIB_STATISTIC_b_relative,
-                                               NIB_STATISTIC_b_eff};
+    static const enum nib_statistic shown[] = {NIB_STATISTIC_sqnr_db, NIB_STATISTIC_one_minus_alpha,
+                                               NIB_STATISTIC_b_relative, NIB_STATISTIC_b_eff};
     bool hidden[NOTE + 1];
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) hidden[i] = true;
     hidden[DIST] = hidden[QUANTIZER] = false;
-    for (size_t row = 0; row < nib_table_rows(expected); row++) hidden[NOTE] &= nib_table_text(expected, row, NOTE)[0] == '\0';
+    for (size_t row = 0; row < nib_table_rows(expected); row++)
+        hidden[NOTE] &= nib_table_text(expected, row, NOTE)[0] == '\0';
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         hidden[FIRST + 2 * shown[i]] = hidden[FIRST + 2 * shown[i] + 1] = false;
-    struct nib_layout layout = {"Expected without sampling, and how many standard errors the measurement is off", true, DIST, hidden};
+    struct nib_layout layout = {"Expected without sampling, and how many standard errors the measurement is off", true,
+                                DIST, hidden};
     putchar('\n');
     nib_output_aligned(call, expected, &layout, stdout);
 }
@@ -246,7 +254,8 @@ static void explain(const struct nib_bias_result *result) {
                 snprintf(label, sizeof label, "%s on %s, rotation %s", nib_bias_quantizer_name(result, q), view,
                          nib_bias_rotation_name(result, r));
                 putchar('\n');
-                nib_explain_bias(nib_bias_element(result, q), &nib_bias_entry_at(result, v, r, q)->total, label, stdout);
+                nib_explain_bias(nib_bias_element(result, q), &nib_bias_entry_at(result, v, r, q)->total, label,
+                                 stdout);
             }
 #else
     (void)result;
@@ -355,14 +364,14 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = nib_bias_run(&request, &result, error);
         if (bar.started) nib_progress_end(&bar.progress);
     }
-    if (status == NIB_OK) status = tables_make(result, &request, arguments->equations, &tables, error);
+    if (status == NIB_OK) status = tables_make(result, &request, arguments, &tables, error);
     if (status == NIB_OK) status = print(call, result, &tables, error);
     if (file != NULL && status == NIB_OK)
         status = store(call, &formats, result, tables.expected, file, error);
     else
         nib_result_abandon(file);
     if (arguments->plot != NULL) guard_plot(arguments->plot);
-    if (status == NIB_OK && arguments->plot != NULL) 
+    if (status == NIB_OK && arguments->plot != NULL)
         status = arguments->figure == 1 ? nib_plot_usage(tables.totals, arguments->plot, error)
                                         : nib_plot_bias(tables.totals, arguments->plot, error);
     tables_free(&tables);

@@ -29,17 +29,22 @@ static const char *const objectives[] = {"mse", "alpha", "weighted", NULL}; /* t
 static const char *const figures[] = {"grids", "pareto", "heat", "crest", NULL};
 
 static const struct nib_option options[] = {
-    NIB_OPT_TEXTS(struct arguments, levels, "levels", 0, "A,B,...",
-                  "a grid by its magnitudes (0,1,2,3,4,6,8,12), or by all levels where one is negative; may be repeated"),
-    NIB_OPT_TEXTS(struct arguments, rules, "rule", 0, "RULE",
-                  "a grid by rule: float:E,M[,BIAS], uniform[:K], power:P, geometric:R, quantiles:DENSITY; may be repeated"),
+    NIB_OPT_TEXTS(
+        struct arguments, levels, "levels", 0, "A,B,...",
+        "a grid by its magnitudes (0,1,2,3,4,6,8,12), or by all levels where one is negative; may be repeated"),
+    NIB_OPT_TEXTS(
+        struct arguments, rules, "rule", 0, "RULE",
+        "a grid by rule: float:E,M[,BIAS], uniform[:K], power:P, geometric:R, quantiles:DENSITY; may be repeated"),
     NIB_OPT_LIST(struct arguments, grids, "grid", 'g', "ELEMENT", "built-in elements or YAML files"),
-    NIB_OPT_INTEGER(struct arguments, integers, "integer-grids", 0, "N", 7, 24, "every grid of 0 and seven of the numbers 1 to N"),
-    NIB_OPT_FLAG(struct arguments, as_signed, "signed", 0, "--levels gives levels with their signs even where none is negative"),
+    NIB_OPT_INTEGER(struct arguments, integers, "integer-grids", 0, "N", 7, 24,
+                    "every grid of 0 and seven of the numbers 1 to N"),
+    NIB_OPT_FLAG(struct arguments, as_signed, "signed", 0,
+                 "--levels gives levels with their signs even where none is negative"),
     NIB_OPT_FLAG(struct arguments, mid_rise, "mid-rise", 0, "no zero: magnitudes move to the middles of their gaps"),
     NIB_OPT_REAL(struct arguments, offset, "offset", 0, "X", -1e6, 1e6, "added to every signed level"),
     NIB_OPT_LIST(struct arguments, densities, "dist", 'd', "DIST",
-                 "densities: gaussian, laplace, logistic, uniform, tNU (t5), siluA (silu4), ggBETA (gg0.7), hist:FILE; default gaussian"),
+                 "densities: gaussian, laplace, logistic, uniform, tNU (t5), siluA (silu4), ggBETA (gg0.7), hist:FILE; "
+                 "default gaussian"),
     NIB_OPT_LIST(struct arguments, blocks, "block", 'b', "N", "block sizes; default 16"),
     NIB_OPT_LIST(struct arguments, scales, "scale", 's', "SCALE", "scale formats; default fp32"),
     NIB_OPT_LIST(struct arguments, rotations, "rotate", 'r', "ROTATION", "rotations, by sampled blocks; default none"),
@@ -47,7 +52,8 @@ static const struct nib_option options[] = {
     NIB_OPT_CHOICE(struct arguments, objective, "objective", 0, "WHAT", objectives,
                    "what ranks the grids: NMSE, |1 - alpha|, or (1 - w) NMSE + w |1 - alpha|"),
     NIB_OPT_REAL(struct arguments, weight, "weight", 0, "W", 0, 1, "w of the weighted objective"),
-    NIB_OPT_FLAG(struct arguments, best, "best", 0, "search for the best grid from each given one: Lloyd-Max with the maximum fixed"),
+    NIB_OPT_FLAG(struct arguments, best, "best", 0,
+                 "search for the best grid from each given one: Lloyd-Max with the maximum fixed"),
     NIB_OPT_FLAG(struct arguments, crossover, "crossover", 0,
                  "the crest factor at which the first grid and each other one are equally good"),
     NIB_OPT_INTEGER(struct arguments, confirm, "confirm", 0, "N", 0, 1000,
@@ -55,7 +61,8 @@ static const struct nib_option options[] = {
     NIB_OPT_INTEGER(struct arguments, count, "count", 'n', "N", 1024, INT64_C(1) << 32, "elements of a sample"),
     NIB_OPT_INTEGER(struct arguments, top, "top", 0, "N", 1, 1000000, "rows of each ranking on the terminal"),
     NIB_OPT_FLAG(struct arguments, explain, "explain", 'e', "say in words which bins cause each result"),
-    NIB_OPT_TEXT(struct arguments, plot, "plot", 'p', "PREFIX", "draw a figure with gnuplot: PREFIX.png, PREFIX.pdf and PREFIX.gp"),
+    NIB_OPT_TEXT(struct arguments, plot, "plot", 'p', "PREFIX",
+                 "draw a figure with gnuplot: PREFIX.png, PREFIX.pdf and PREFIX.gp"),
     NIB_OPT_CHOICE(struct arguments, figure, "figure", 0, "KIND", figures,
                    "grids with bins and their errors, Pareto front, heat map of SQNR, or bias against crest factor"),
     NIB_OPT_END,
@@ -63,7 +70,8 @@ static const struct nib_option options[] = {
 
 static const struct nib_example examples[] = {
     {"nibble explore --integer-grids 12 --dist gaussian --block 16 --scale fp32", "ranks 792 grids"},
-    {"nibble explore --levels 0,1,2,3,4,6,8,12 --rule uniform --dist gaussian,laplace --block 16,32 --scale fp32,e8m0", "a sweep"},
+    {"nibble explore --levels 0,1,2,3,4,6,8,12 --rule uniform --dist gaussian,laplace --block 16,32 --scale fp32,e8m0",
+     "a sweep"},
     {"nibble explore --grid e2m1,int4 --explain", "which bins cause the bias"},
     {"nibble explore --grid e2m1,int4 --crossover", "which grid for which crest factor"},
     {NULL, NULL},
@@ -72,7 +80,8 @@ static const struct nib_example examples[] = {
 #ifndef NIB_WITH_EXPECT
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     (void)call;
-    return nib_fail(error, NIB_EUNAVAILABLE, "explore needs libnibble-expect; this build has none (NIBBLE_EXPECT=OFF, no GSL)");
+    return nib_fail(error, NIB_EUNAVAILABLE,
+                    "explore needs libnibble-expect; this build has none (NIBBLE_EXPECT=OFF, no GSL)");
 }
 #else
 
@@ -103,9 +112,12 @@ static size_t words_of(const struct nib_texts *given, const char *const *usual, 
 static enum nib_status open_grids(const struct arguments *a, struct nib_explore_grids *grids, struct nib_error *error) {
     struct nib_explore_shape shape = {a->as_signed, a->mid_rise, a->offset};
     enum nib_status status = NIB_OK;
-    for (size_t i = 0; status == NIB_OK && i < a->grids.count; i++) status = nib_explore_add_element(grids, a->grids.item[i], &shape, error);
-    for (size_t i = 0; status == NIB_OK && i < a->levels.count; i++) status = nib_explore_add_levels(grids, a->levels.item[i], &shape, error);
-    for (size_t i = 0; status == NIB_OK && i < a->rules.count; i++) status = nib_explore_add_rule(grids, a->rules.item[i], &shape, error);
+    for (size_t i = 0; status == NIB_OK && i < a->grids.count; i++)
+        status = nib_explore_add_element(grids, a->grids.item[i], &shape, error);
+    for (size_t i = 0; status == NIB_OK && i < a->levels.count; i++)
+        status = nib_explore_add_levels(grids, a->levels.item[i], &shape, error);
+    for (size_t i = 0; status == NIB_OK && i < a->rules.count; i++)
+        status = nib_explore_add_rule(grids, a->rules.item[i], &shape, error);
     if (status == NIB_OK && a->integers > 0) status = nib_explore_add_integers(grids, (unsigned)a->integers, error);
     if (status == NIB_OK && grids->count == 0)
         status = nib_fail(error, NIB_EINVAL, "no grid to explore; give --grid, --levels, --rule or --integer-grids");
@@ -115,12 +127,14 @@ static enum nib_status open_grids(const struct arguments *a, struct nib_explore_
 static enum nib_status formats_open(const struct arguments *a, struct formats *out, struct nib_error *error) {
     static const char *const fp32[] = {"fp32"}, *const none[] = {"none"}, *const sixteen[] = {"16"};
     const char *const *scales, *const *rotations, *const *blocks;
-    size_t scale_count = words_of(&a->scales, fp32, &scales), rotation_count = words_of(&a->rotations, none, &rotations);
+    size_t scale_count = words_of(&a->scales, fp32, &scales),
+           rotation_count = words_of(&a->rotations, none, &rotations);
     size_t block_count = words_of(&a->blocks, sixteen, &blocks);
     out->scales = calloc(scale_count, sizeof *out->scales);
     out->rotations = calloc(rotation_count, sizeof *out->rotations);
     out->blocks = calloc(block_count, sizeof *out->blocks);
-    if (out->scales == NULL || out->rotations == NULL || out->blocks == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory");
+    if (out->scales == NULL || out->rotations == NULL || out->blocks == NULL)
+        return nib_fail(error, NIB_ENOMEM, "out of memory");
     enum nib_status status = open_grids(a, &out->grids, error);
     for (size_t i = 0; status == NIB_OK && i < scale_count; i++) {
         status = nib_scale_open(scales[i], &out->scales[i], error);
@@ -163,13 +177,14 @@ static void headline_of(const struct nib_explore_result *result, char *out, size
     for (size_t i = 0; i < result->group_size && length < size; i++) {
         const struct nib_explore_point *p = &result->point[i];
         if (p->grid->name[0] == '\0' || i == 0) continue;
-        length += (size_t)snprintf(out + length, size - length, "; %s ranks %zu of %zu, %.3f dB", p->grid->name, p->rank,
-                                   result->group_size, p->bias.sqnr_db);
+        length += (size_t)snprintf(out + length, size - length, "; %s ranks %zu of %zu, %.3f dB", p->grid->name,
+                                   p->rank, result->group_size, p->bias.sqnr_db);
     }
 }
 
-static enum nib_status print_json(const struct nib_call *call, const struct nib_explore_result *result, const struct nib_table *table,
-                                  const struct nib_table *crossings, struct nib_error *error) {
+static enum nib_status print_json(const struct nib_call *call, const struct nib_explore_result *result,
+                                  const struct nib_table *table, const struct nib_table *crossings,
+                                  struct nib_error *error) {
     const struct arguments *a = call->options;
     char schema[64], headline[1024];
     struct nib_json *json;
@@ -196,9 +211,24 @@ static enum nib_status print_json(const struct nib_call *call, const struct nib_
     return NIB_OK;
 }
 
-static enum nib_status print(const struct nib_call *call, const struct nib_explore_result *result, const struct nib_table *full,
-                             const struct nib_table *crossings, struct nib_error *error) {
-    enum { DATA, BLOCK, SCALE, ROTATION, METHOD, RANK, GRID, NAME, PARETO, OBJECTIVE, MEASURED, MEASURED_SE, OFF, FIRST };
+static enum nib_status print(const struct nib_call *call, const struct nib_explore_result *result,
+                             const struct nib_table *full, const struct nib_table *crossings, struct nib_error *error) {
+    enum {
+        DATA,
+        BLOCK,
+        SCALE,
+        ROTATION,
+        METHOD,
+        RANK,
+        GRID,
+        NAME,
+        PARETO,
+        OBJECTIVE,
+        MEASURED,
+        MEASURED_SE,
+        OFF,
+        FIRST
+    };
     static const enum nib_statistic shown[] = {NIB_STATISTIC_sqnr_db, NIB_STATISTIC_one_minus_alpha, NIB_STATISTIC_b,
                                                NIB_STATISTIC_b_relative, NIB_STATISTIC_b_eff};
     const struct arguments *a = call->options;
@@ -258,7 +288,8 @@ static enum nib_status store(const struct nib_call *call, const struct formats *
     for (size_t i = 0; i < formats->grids.count && formats->grids.count <= 64; i++) {
         char name[220];
         snprintf(name, sizeof name, "elements/%s", formats->grids.grid[i].label);
-        nib_provenance_add_format(provenance, name, formats->grids.grid[i].element->text, formats->grids.grid[i].element->sha256);
+        nib_provenance_add_format(provenance, name, formats->grids.grid[i].element->text,
+                                  formats->grids.grid[i].element->sha256);
     }
     status = nib_result_commit(file, provenance, error);
     nib_provenance_free(provenance);
@@ -267,10 +298,14 @@ static enum nib_status store(const struct nib_call *call, const struct formats *
 
 enum { FIGURE_GRIDS, FIGURE_PARETO, FIGURE_HEAT, FIGURE_CREST };
 
-static enum nib_status draw(const struct arguments *a, const struct formats *formats, const struct nib_explore_result *result,
-                            const struct nib_table *table, struct nib_error *error) {
+static enum nib_status draw(const struct arguments *a, const struct formats *formats,
+                            const struct nib_explore_result *result, const struct nib_table *table,
+                            struct nib_error *error) {
     static const char *const endings[] = {"gp", "png", "pdf"};
-    int figure = a->figure >= 0 ? a->figure : a->integers > 0 ? FIGURE_PARETO : result->count > result->group_size ? FIGURE_HEAT : FIGURE_GRIDS;
+    int figure = a->figure >= 0                       ? a->figure
+                 : a->integers > 0                    ? FIGURE_PARETO
+                 : result->count > result->group_size ? FIGURE_HEAT
+                                                      : FIGURE_GRIDS;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         char path[4200];
         snprintf(path, sizeof path, "%s.%s.part", a->plot, endings[i]);
@@ -299,14 +334,30 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     size_t density_count = words_of(&a->densities, gaussian, &densities);
     if (call->value_count > 0 && a->densities.count == 0) density_count = 0;
     enum nib_status status = formats_open(a, &formats, error);
-    if (status == NIB_OK && call->common.output != NULL) status = nib_result_open(call->common.output, "grids explored", &file, error);
-    struct nib_explore_request request = {
-        .grids = &formats.grids, .densities = densities, .density_count = density_count, .blocks = formats.blocks,
-        .block_count = formats.block_count, .scales = formats.scales, .scale_count = formats.scale_count,
-        .rotations = formats.rotations, .rotation_count = formats.rotation_count, .files = call->values, .file_count = call->value_count,
-        .settings = a->settings.item, .setting_count = a->settings.count, .objective = (enum nib_objective)a->objective,
-        .weight = a->weight, .confirm = (size_t)(a->confirm >= 0 ? a->confirm : a->integers > 0 ? 3 : 0), .improve = a->best,
-        .samples = (uint64_t)a->count, .seed = (uint64_t)call->common.seed, .threads = (int)call->common.threads};
+    if (status == NIB_OK && call->common.output != NULL)
+        status = nib_result_open(call->common.output, "grids explored", &file, error);
+    struct nib_explore_request request = {.grids = &formats.grids,
+                                          .densities = densities,
+                                          .density_count = density_count,
+                                          .blocks = formats.blocks,
+                                          .block_count = formats.block_count,
+                                          .scales = formats.scales,
+                                          .scale_count = formats.scale_count,
+                                          .rotations = formats.rotations,
+                                          .rotation_count = formats.rotation_count,
+                                          .files = call->values,
+                                          .file_count = call->value_count,
+                                          .settings = a->settings.item,
+                                          .setting_count = a->settings.count,
+                                          .objective = (enum nib_objective)a->objective,
+                                          .weight = a->weight,
+                                          .confirm = (size_t)(a->confirm >= 0   ? a->confirm
+                                                              : a->integers > 0 ? 3
+                                                                                : 0),
+                                          .improve = a->best,
+                                          .samples = (uint64_t)a->count,
+                                          .seed = (uint64_t)call->common.seed,
+                                          .threads = (int)call->common.threads};
     if (status == NIB_OK) status = nib_explore_run(&request, &result, error);
     if (status == NIB_OK) status = nib_explore_table(&result, SIZE_MAX, &table, error);
     if (status == NIB_OK && a->crossover)
@@ -329,13 +380,16 @@ NIB_COMMAND(explore) = {
     .values = "[FILE[:tensor]...]",
     .least = 0,
     .most = 4096,
-    .description =
-        "Judges 4-bit grids by exact expectation: for independent elements of a density nothing is sampled. Grids come by "
-        "levels, rule or name, or are all small integer grids; each is combined with every density, block size, scale format "
-        "and rotation given. Rotated tensors and files are measured instead, and the table says so.\n"
-        "The scale of a block is its largest magnitude over the grid's, rounded up in E8M0 and to nearest in other formats "
-        "(--set changes that). --best moves the levels of each grid to where the objective is least, the largest magnitude "
-        "fixed.",
+    .description = "Judges 4-bit grids by exact expectation: for independent elements of a density nothing is sampled. "
+                   "Grids come by "
+                   "levels, rule or name, or are all small integer grids; each is combined with every density, block "
+                   "size, scale format "
+                   "and rotation given. Rotated tensors and files are measured instead, and the table says so.\n"
+                   "The scale of a block is its largest magnitude over the grid's, rounded up in E8M0 and to nearest "
+                   "in other formats "
+                   "(--set changes that). --best moves the levels of each grid to where the objective is least, the "
+                   "largest magnitude "
+                   "fixed.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

@@ -10,7 +10,9 @@ void nib_moments_add(struct nib_moments *into, double weight, const struct nib_m
     for (size_t i = 0; i < sizeof *into / sizeof *a; i++) a[i] += weight * b[i];
 }
 
-static uint64_t count_of(double share) { return share > 0 ? (uint64_t)llround(share * (double)NIB_EXPECT_COUNT) : 0; }
+static uint64_t count_of(double share) {
+    return share > 0 ? (uint64_t)llround(share * (double)NIB_EXPECT_COUNT) : 0;
+}
 
 void nib_moments_sums(const struct nib_moments *moments, struct nib_sums *out) {
     struct nib_sums sums = {0};
@@ -37,7 +39,8 @@ static double bf16_border(int32_t key) {
     int32_t step = 1 << 16, up = (key + step - 1) & ~(step - 1); /* keys of bfloat16 numbers, for positive ones */
     if (key < 0) up = -(-(key + 1) / step * step) - 1;           /* -1 - bits of the magnitude */
     if (up == 0) return 0;
-    double here = (double)nib_float_of_bits(nib_bits_of_key(up)), below = (double)nib_float_of_bits(nib_bits_of_key(up - step));
+    double here = (double)nib_float_of_bits(nib_bits_of_key(up)),
+           below = (double)nib_float_of_bits(nib_bits_of_key(up - step));
     return (here + below) / 2;
 }
 
@@ -50,10 +53,12 @@ static double border_of(const struct nib_element *element, unsigned rank, int32_
     return exact <= here && exact >= before ? exact : here;
 }
 
-void nib_cells_make(const struct nib_element *element, enum nib_rounding mode, unsigned sr_bits, bool bf16, bool drop_zero,
-                    struct nib_cells *out) {
+void nib_cells_make(const struct nib_element *element, enum nib_rounding mode, unsigned sr_bits, bool bf16,
+                    bool drop_zero, struct nib_cells *out) {
     struct nib_rule rule;
-    struct nib_cells cells = {.ranks = element->levels, .sr_bits = sr_bits, .mirrored = true,
+    struct nib_cells cells = {.ranks = element->levels,
+                              .sr_bits = sr_bits,
+                              .mirrored = true,
                               .clip = (double)element->max_magnitude * (1 + 0x1p-20)};
     nib_rule_compile(element, mode, &rule);
     for (unsigned r = 0; r < cells.ranks; r++) {
@@ -64,7 +69,8 @@ void nib_cells_make(const struct nib_element *element, enum nib_rounding mode, u
     for (unsigned r = 0; r < cells.ranks; r++) {
         unsigned other = cells.ranks - 1 - r;
         cells.mirrored &= cells.level[r] == -cells.level[other];
-        if (r > 0) cells.mirrored &= fabs(cells.border[r - 1] + cells.border[other]) <= 1e-6 * fabs(cells.border[r - 1]);
+        if (r > 0)
+            cells.mirrored &= fabs(cells.border[r - 1] + cells.border[other]) <= 1e-6 * fabs(cells.border[r - 1]);
         if (cells.level[r] != 0) continue;
         if (r == 0 || cells.level[r - 1] != 0) cells.negative_zero = cells.code[r];
         cells.zero = cells.code[r];
@@ -137,8 +143,8 @@ static void add_rounded(const struct nib_cells *cells, const struct nib_density 
 static void add_affine(struct nib_moments *out, double level, unsigned code, const double low[3], const double high[3],
                        double sign, double a, double b, double s) {
     double m0 = high[0] - low[0], m1 = high[1] - low[1], m2 = high[2] - low[2];
-    double weight = a * m0 + b * m1 / s;            /* E[p] */
-    double weighted = a * m1 + b * m2 / s;          /* E[x p] */
+    double weight = a * m0 + b * m1 / s;   /* E[p] */
+    double weighted = a * m1 + b * m2 / s; /* E[x p] */
     out->share[code] += weight;
     out->error[code] += fabs(level) * weight - sign * weighted / s;
     out->xq += level * s * weighted;
@@ -149,8 +155,9 @@ static void add_affine(struct nib_moments *out, double level, unsigned code, con
 
 /* One gap between neighbouring levels, on one side of zero: from `near` to `far` from it. The probability of `far` is
  * floor(2^n p)/2^n: a sum of steps for few bits, and p - 2^-(n+1) for many. */
-static void add_gap(const struct nib_cells *cells, const struct nib_density *density, double start, double near, double far,
-                    unsigned code_near, unsigned code_far, double bound, double s, struct nib_moments *out) {
+static void add_gap(const struct nib_cells *cells, const struct nib_density *density, double start, double near,
+                    double far, unsigned code_near, unsigned code_far, double bound, double s,
+                    struct nib_moments *out) {
     enum { STEPS_UP_TO = 8 };
     double sign = far > near ? 1 : -1, gap = far - near;
     double steps = cells->sr_bits <= STEPS_UP_TO ? ldexp(1, (int)cells->sr_bits) : 1;
@@ -215,8 +222,8 @@ static void add_common(const struct nib_cells *cells, const struct nib_density *
     if (bound > clip) out->clipped += high[0] - low[0] - nib_density_share(density, clip);
 }
 
-void nib_cells_add(const struct nib_cells *cells, const struct nib_density *density, double bound, double s, double weight,
-                   struct nib_moments *out) {
+void nib_cells_add(const struct nib_cells *cells, const struct nib_density *density, double bound, double s,
+                   double weight, struct nib_moments *out) {
     struct nib_moments own = {.share = {0}};
     if (bound > density->largest) bound = density->largest;
     add_common(cells, density, bound, s, &own);
@@ -228,8 +235,8 @@ void nib_cells_add(const struct nib_cells *cells, const struct nib_density *dens
 }
 
 /* One side of a shell, from `near` to `far` from zero. */
-static void add_side(const struct nib_cells *cells, const struct nib_density *density, double near, double far, double sign,
-                     double s, struct nib_moments *out) {
+static void add_side(const struct nib_cells *cells, const struct nib_density *density, double near, double far,
+                     double sign, double s, struct nib_moments *out) {
     double low = sign > 0 ? near : -far, high = sign > 0 ? far : -near, whole[3];
     nib_density_between(density, low, high, whole);
     out->xx += whole[2];
@@ -249,8 +256,8 @@ static void add_side(const struct nib_cells *cells, const struct nib_density *de
     }
 }
 
-void nib_cells_add_shell(const struct nib_cells *cells, const struct nib_density *density, double low, double high, double s,
-                         double weight, struct nib_moments *out) {
+void nib_cells_add_shell(const struct nib_cells *cells, const struct nib_density *density, double low, double high,
+                         double s, double weight, struct nib_moments *out) {
     struct nib_moments own = {.share = {0}}, inner = {.share = {0}};
     high = fmin(high, density->largest);
     if (!(low < high)) return;

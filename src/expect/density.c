@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void evaluate_series(const double c[NIB_DENSITY_VALUES][NIB_DENSITY_TERMS], double t, double out[NIB_DENSITY_VALUES]) {
+static void evaluate_series(const double c[NIB_DENSITY_VALUES][NIB_DENSITY_TERMS], double t,
+                            double out[NIB_DENSITY_VALUES]) {
     double high[NIB_DENSITY_VALUES] = {0}, low[NIB_DENSITY_VALUES] = {0};
     for (int k = NIB_DENSITY_TERMS - 1; k > 0; k--) /* Clenshaw */
         for (int v = 0; v < NIB_DENSITY_VALUES; v++) {
@@ -49,8 +50,10 @@ static void interpolate(const struct nib_density *density, double low, double oc
 enum nib_status nib_density_tabulate(struct nib_density *density, double octaves, struct nib_error *error) {
     enum { BELOW = 36, ABOVE = 16 };
     double deviation = sqrt(2 * density->half[2]);
-    struct nib_density_table table = {.low = ldexp(deviation, -BELOW), .high = ldexp(deviation, ABOVE),
-                                      .pieces_per_octave = 1 / octaves, .pieces = (size_t)((BELOW + ABOVE) / octaves)};
+    struct nib_density_table table = {.low = ldexp(deviation, -BELOW),
+                                      .high = ldexp(deviation, ABOVE),
+                                      .pieces_per_octave = 1 / octaves,
+                                      .pieces = (size_t)((BELOW + ABOVE) / octaves)};
     table.series = nib_alloc(table.pieces, sizeof *table.series, "a table of a density", error);
     if (table.series == NULL) return NIB_ENOMEM;
     for (size_t i = 0; i < table.pieces; i++)
@@ -141,7 +144,8 @@ double nib_density_share(const struct nib_density *density, double y) {
 }
 
 double nib_density_magnitude_pdf(const struct nib_density *density, double x) {
-    return density->symmetric ? 2 * nib_density_at(density, x) : nib_density_at(density, x) + nib_density_at(density, -x);
+    return density->symmetric ? 2 * nib_density_at(density, x)
+                              : nib_density_at(density, x) + nib_density_at(density, -x);
 }
 
 double nib_density_quantile(const struct nib_density *density, double p, double count) {
@@ -167,10 +171,12 @@ double nib_density_energy_bound(const struct nib_density *density, double from, 
     }
 }
 
-enum nib_status nib_density_moment(const struct nib_density *density, unsigned order, double *out, struct nib_error *error) {
+enum nib_status nib_density_moment(const struct nib_density *density, unsigned order, double *out,
+                                   struct nib_error *error) {
     double value = NAN;
     if (order == 4) value = density->fourth;
-    if (order == 3 || order > 4) return nib_fail(error, NIB_EINVAL, "moments of order 0, 1, 2 and 4 are known, not %u", order);
+    if (order == 3 || order > 4)
+        return nib_fail(error, NIB_EINVAL, "moments of order 0, 1, 2 and 4 are known, not %u", order);
     if (order <= 2 && density->symmetric) value = 2 * density->half[order];
     if (order <= 2 && !density->symmetric) {
         double high[3], low[3];
@@ -178,7 +184,8 @@ enum nib_status nib_density_moment(const struct nib_density *density, unsigned o
         nib_density_integrals(density, -density->largest, low);
         value = order == 1 ? high[1] + low[1] : high[order] - low[order];
     }
-    if (!isfinite(value)) return nib_fail(error, NIB_EINVAL, "%s: the moment of order %u is infinite", density->name, order);
+    if (!isfinite(value))
+        return nib_fail(error, NIB_EINVAL, "%s: the moment of order %u is infinite", density->name, order);
     *out = value;
     return NIB_OK;
 }
@@ -189,12 +196,14 @@ static enum nib_status make(const char *name, struct nib_density *out, struct ni
     if (status == NIB_OK && !known) status = nib_density_special(name, out, &known, error);
     if (status == NIB_OK && !known) status = nib_density_gated(name, out, &known, error);
     if (status == NIB_OK && !known && strncmp(name, "outlier", 7) == 0)
-        return nib_fail(error, NIB_EUNAVAILABLE, "%s: its elements are not identically distributed, so there is no expectation of one", name);
+        return nib_fail(error, NIB_EUNAVAILABLE,
+                        "%s: its elements are not identically distributed, so there is no expectation of one", name);
     if (status == NIB_OK && !known)
-        status = nib_fail(error, NIB_EINVAL,
-                          "no density \"%s\"; expected gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), ggBETA "
-                          "(gg0.5) or hist:FILE",
-                          name);
+        status = nib_fail(
+            error, NIB_EINVAL,
+            "no density \"%s\"; expected gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), ggBETA "
+            "(gg0.5) or hist:FILE",
+            name);
     return status;
 }
 
@@ -236,4 +245,6 @@ void nib_density_close(const struct nib_density *density) {
     free((void *)(uintptr_t)density);
 }
 
-const char *nib_density_name(const struct nib_density *density) { return density->name; }
+const char *nib_density_name(const struct nib_density *density) {
+    return density->name;
+}

@@ -28,9 +28,9 @@ static void mixture(const struct nib_density *density, double x, double out[NIB_
     memcpy(out, sum, sizeof sum);
 }
 
-/* Nodes z = +-log(1 + e^u)/c at equal steps of u, which are geometric near 0 and linear beyond 1/c: there |silu| of negative
- * numbers falls like e^(-a|z|). The integrand is analytic in u, so that equal weights converge geometrically. Components too
- * narrow to be told from 0 become one. */
+/* Nodes z = +-log(1 + e^u)/c at equal steps of u, which are geometric near 0 and linear beyond 1/c: there |silu| of
+ * negative numbers falls like e^(-a|z|). The integrand is analytic in u, so that equal weights converge geometrically.
+ * Components too narrow to be told from 0 become one. */
 static void add_side(struct nib_density *out, double sign, double c) {
     const double low = -30, top = 11, step = 0.1, narrow = 1e-18;
     double a = out->parameter, lumped = 0;
@@ -52,7 +52,8 @@ enum nib_status nib_density_gated(const char *name, struct nib_density *out, boo
     if (strncmp(name, "silu", 4) != 0 || !nib_number_double(name + 4, &out->parameter)) return NIB_OK;
     *known = true;
     double a = out->parameter, all = 0;
-    if (!(a >= 1e-3 && a <= 1e3)) return nib_fail(error, NIB_EINVAL, "%s: the gain must lie between 0.001 and 1000", name);
+    if (!(a >= 1e-3 && a <= 1e3))
+        return nib_fail(error, NIB_EINVAL, "%s: the gain must lie between 0.001 and 1000", name);
     size_t most = 2000; /* what is not lumped: 30 units of u below, and a|z| up to 45 */
     out->edge = nib_alloc(most, sizeof *out->edge, "a mixture", error);
     out->weight = nib_alloc(most, sizeof *out->weight, "a mixture", error);

@@ -16,8 +16,8 @@ static enum nib_status check(const char *name, const double *edges, const double
     if (bins < 1) return nib_fail(error, NIB_EINVAL, "%s: a histogram needs at least one bin", name);
     for (size_t i = 0; i < bins; i++) {
         if (!(edges[i] < edges[i + 1]) || !isfinite(edges[i]) || !isfinite(edges[i + 1]))
-            return nib_fail(error, NIB_EINVAL, "%s: edges %zu and %zu (%g, %g) must be finite and ascend", name, i, i + 1,
-                            edges[i], edges[i + 1]);
+            return nib_fail(error, NIB_EINVAL, "%s: edges %zu and %zu (%g, %g) must be finite and ascend", name, i,
+                            i + 1, edges[i], edges[i + 1]);
         if (!(weights[i] >= 0) || !isfinite(weights[i]))
             return nib_fail(error, NIB_EINVAL, "%s: weight %zu is %g; expected a number that is not negative", name, i,
                             weights[i]);

@@ -60,7 +60,8 @@ static enum nib_status make_student(struct nib_density *out, struct nib_error *e
 static enum nib_status make_generalised(struct nib_density *out, struct nib_error *error) {
     double beta = out->parameter;
     if (!(beta >= 0.25 && beta <= 64))
-        return nib_fail(error, NIB_EINVAL, "%s: the exponent of a generalised Gaussian must lie between 0.25 and 64", out->name);
+        return nib_fail(error, NIB_EINVAL, "%s: the exponent of a generalised Gaussian must lie between 0.25 and 64",
+                        out->name);
     double all = gsl_sf_lngamma(1 / beta);
     out->values = generalised;
     out->half[1] = exp(gsl_sf_lngamma(2 / beta) - all) / 2;

@@ -14,12 +14,18 @@ static double magnitude_of(const struct nib_element *element, unsigned magnitude
 
 double nib_equation_bin_bias(const struct nib_element *element, unsigned magnitude) {
     if (magnitude == 0 || magnitude + 1 >= element->magnitudes) return NAN;
-    return (2 * magnitude_of(element, magnitude) - magnitude_of(element, magnitude - 1) - magnitude_of(element, magnitude + 1)) / 4;
+    return (2 * magnitude_of(element, magnitude) - magnitude_of(element, magnitude - 1) -
+            magnitude_of(element, magnitude + 1)) /
+           4;
 }
 
-double nib_equation_alpha(const struct nib_sums *sums) { return sums->xx == 0 ? NAN : sums->xq / sums->xx; }
+double nib_equation_alpha(const struct nib_sums *sums) {
+    return sums->xx == 0 ? NAN : sums->xq / sums->xx;
+}
 
-double nib_equation_eta(double alpha_a, double alpha_b) { return alpha_a * alpha_b; }
+double nib_equation_eta(double alpha_a, double alpha_b) {
+    return alpha_a * alpha_b;
+}
 
 double nib_equation_gain(const double *eta, size_t count) {
     double product = 1;
@@ -45,7 +51,9 @@ double nib_equation_b_eff(const struct nib_element *element, const struct nib_su
     return all == 0 ? NAN : exp(entropy) / element->magnitudes;
 }
 
-double nib_equation_dsqnr(double nmse_raw, double nmse_rotated) { return 10 * log10(nmse_raw / nmse_rotated); }
+double nib_equation_dsqnr(double nmse_raw, double nmse_rotated) {
+    return 10 * log10(nmse_raw / nmse_rotated);
+}
 
 double nib_equation_qsnr_int(unsigned bits, double kappa, double rho, unsigned block) {
     double base = 4.78 + 6.02 * bits - 20 * log10(kappa);
@@ -60,7 +68,8 @@ double nib_equation_qsnr_float(const struct nib_equation_float *f, double kappa,
     return -10 * log10(noise);
 }
 
-void nib_equation_float_shares(const struct nib_density *density, double kappa, double rho, struct nib_equation_float *f) {
+void nib_equation_float_shares(const struct nib_density *density, double kappa, double rho,
+                               struct nib_equation_float *f) {
     double second, border[3], below[3];
     if (nib_density_moment(density, 2, &second, NULL) != NIB_OK) return;
     double normal = exp2(1 - f->bias) * rho * kappa / f->max * sqrt(second); /* smallest normal number, in x */
@@ -80,11 +89,13 @@ struct crossing {
 static double advantage(double kappa, void *context) {
     struct crossing *c = context;
     nib_equation_float_shares(c->density, kappa, c->rho, &c->f);
-    return nib_equation_qsnr_int(c->bits, kappa, c->rho, c->block) - nib_equation_qsnr_float(&c->f, kappa, c->rho, c->block);
+    return nib_equation_qsnr_int(c->bits, kappa, c->rho, c->block) -
+           nib_equation_qsnr_float(&c->f, kappa, c->rho, c->block);
 }
 
-enum nib_status nib_equation_crossover(const struct nib_density *density, unsigned int_bits, const struct nib_equation_float *f,
-                                       double rho, unsigned block, double *kappa, struct nib_error *error) {
+enum nib_status nib_equation_crossover(const struct nib_density *density, unsigned int_bits,
+                                       const struct nib_equation_float *f, double rho, unsigned block, double *kappa,
+                                       struct nib_error *error) {
     const double low = 1.05, high = 30;
     struct crossing crossing = {density, *f, int_bits, block, rho};
     gsl_function function = {advantage, &crossing};
@@ -97,13 +108,15 @@ enum nib_status nib_equation_crossover(const struct nib_density *density, unsign
         for (int i = 0; state == GSL_CONTINUE && i < 100; i++) {
             state = gsl_root_fsolver_iterate(solver);
             if (state == GSL_SUCCESS)
-                state = gsl_root_test_interval(gsl_root_fsolver_x_lower(solver), gsl_root_fsolver_x_upper(solver), 0, 1e-10);
+                state = gsl_root_test_interval(gsl_root_fsolver_x_lower(solver), gsl_root_fsolver_x_upper(solver), 0,
+                                               1e-10);
         }
     double root = state == GSL_SUCCESS ? gsl_root_fsolver_root(solver) : NAN;
     if (solver != NULL) gsl_root_fsolver_free(solver);
     nib_guard_leave(guard);
     if (isnan(root))
-        return nib_fail(error, NIB_ECONVERGE, "the two formulas give no equal QSNR at a crest factor between %g and %g", low, high);
+        return nib_fail(error, NIB_ECONVERGE, "the two formulas give no equal QSNR at a crest factor between %g and %g",
+                        low, high);
     *kappa = root;
     return NIB_OK;
 }

@@ -25,7 +25,7 @@ static enum nib_status read_choices(const struct nib_quantizer *quantizer, const
                                     struct nib_error *error) {
     struct choices c = {.mode = NIB_RNE};
     const char *axis, *value;
-    bool stochastic = false, plain_form = true;
+    bool stochastic = false, plain_form = true, corrected = false;
     for (size_t i = 0; nib_quantizer_axis(quantizer, i, &axis, &value); i++) {
         if (strcmp(axis, "rounding") == 0) {
             stochastic = strncmp(value, "sr", 2) == 0;
@@ -34,21 +34,26 @@ static enum nib_status read_choices(const struct nib_quantizer *quantizer, const
             snprintf(rule, sizeof rule, "%.*s", (int)strcspn(value, ";"), value);
             if (nib_rounding_parse(rule, &c.mode, NULL) != NIB_OK) c.mode = NIB_RNE;
         }
+        if (strcmp(axis, "scale_correction") == 0) corrected = strcmp(value, "none") != 0;
         if (strcmp(axis, "sr_form") == 0) plain_form = strcmp(value, "carry") == 0;
         if (strcmp(axis, "sr_bits") == 0) c.sr_bits = (unsigned)strtoul(value, NULL, 10);
         if (strcmp(axis, "element_precision") == 0) c.bf16 = strcmp(value, "bf16") == 0;
         if (strcmp(axis, "signed_zero") == 0) c.drop_zero = strcmp(value, "drop") == 0;
     }
     if (!stochastic) c.sr_bits = 0;
+    if (corrected)
+        return nib_fail(error, NIB_EUNAVAILABLE,
+                        "%s: no expectation: its block scales are corrected by what was rounded", name);
     if (stochastic && !plain_form)
-        return nib_fail(error, NIB_EUNAVAILABLE, "%s: no expectation: only stochastic rounding of the form \"carry\" has one", name);
+        return nib_fail(error, NIB_EUNAVAILABLE,
+                        "%s: no expectation: only stochastic rounding of the form \"carry\" has one", name);
     *out = c;
     return NIB_OK;
 }
 
 /* low < |x| <= high, or |x| <= high where low is 0, at any scale. */
-static void add_elements(const struct nib_cells *cells, const struct nib_density *density, double low, double high, double s,
-                         double weight, struct nib_moments *out) {
+static void add_elements(const struct nib_cells *cells, const struct nib_density *density, double low, double high,
+                         double s, double weight, struct nib_moments *out) {
     if (!(low < high) || weight == 0) return;
     if (isnan(s) || isinf(s))
         nib_cells_add_zero(density, low, high, true, weight, out);
@@ -60,8 +65,8 @@ static void add_elements(const struct nib_cells *cells, const struct nib_density
         nib_cells_add_shell(cells, density, low, high, s, weight, out);
 }
 
-/* H(b) G(b)^n - H(a) G(a)^n as (H(b) - H(a)) G(b)^n + H(a) (G(b)^n - G(a)^n), because far out in a heavy tail the scale is
- * large and the shares are small. */
+/* H(b) G(b)^n - H(a) G(a)^n as (H(b) - H(a)) G(b)^n + H(a) (G(b)^n - G(a)^n), because far out in a heavy tail the scale
+ * is large and the shares are small. */
 static void sum_steps(const struct nib_scale_map *map, const struct nib_cells *cells, const struct nib_density *density,
                       double others, struct nib_moments *out) {
     double lower = 0, beyond_lower = 1;
@@ -108,7 +113,7 @@ static enum nib_status expect(const struct nib_quantizer *quantizer, const struc
     status = nib_plan_check_energy(density, missing, error);
     if (status != NIB_OK) return status;
     struct nib_cells cells, own;
-    struct nib_scale_map map;
+    struct nib_scale_map map = {.count = 0};
     struct nib_moments moments = {.share = {0}};
     nib_cells_make(block->element, choices.mode, choices.sr_bits, choices.bf16, choices.drop_zero, &own);
     status = nib_scale_map_make(quantizer, amax, low, high, &map, error);
@@ -140,8 +145,9 @@ enum nib_status nib_expect(const struct nib_quantizer *quantizer, const struct n
     return status;
 }
 
-enum nib_status nib_expect_grid(const struct nib_expect_plan *plan, const struct nib_element *element, enum nib_rounding mode,
-                                double target, unsigned sr_bits, struct nib_sums *out, struct nib_error *error) {
+enum nib_status nib_expect_grid(const struct nib_expect_plan *plan, const struct nib_element *element,
+                                enum nib_rounding mode, double target, unsigned sr_bits, struct nib_sums *out,
+                                struct nib_error *error) {
     struct nib_cells cells;
     struct nib_moments moments = {.share = {0}};
     struct nib_guard guard = nib_guard_enter();
@@ -150,15 +156,18 @@ enum nib_status nib_expect_grid(const struct nib_expect_plan *plan, const struct
     if (!(target >= 0) || isinf(target))
         status = nib_fail(error, NIB_EINVAL, "%g is no target of a block's largest magnitude", target);
     if (status == NIB_OK)
-        status = nib_plan_integrate(plan, &cells, 1 / (target > 0 ? target : (double)element->max_magnitude), &moments, error);
+        status = nib_plan_integrate(plan, &cells, 1 / (target > 0 ? target : (double)element->max_magnitude), &moments,
+                                    error);
     if (status == NIB_OK) nib_moments_sums(&moments, out);
     nib_guard_leave(guard);
     return status;
 }
 
-enum nib_status nib_expect_fixed(const struct nib_density *density, const struct nib_element *element, enum nib_rounding mode,
-                                 double scale, unsigned sr_bits, struct nib_sums *out, struct nib_error *error) {
-    if (!(scale > 0) || isinf(scale)) return nib_fail(error, NIB_EINVAL, "%g is no scale; expected a positive number", scale);
+enum nib_status nib_expect_fixed(const struct nib_density *density, const struct nib_element *element,
+                                 enum nib_rounding mode, double scale, unsigned sr_bits, struct nib_sums *out,
+                                 struct nib_error *error) {
+    if (!(scale > 0) || isinf(scale))
+        return nib_fail(error, NIB_EINVAL, "%g is no scale; expected a positive number", scale);
     struct nib_cells cells;
     struct nib_moments moments = {.share = {0}};
     struct nib_guard guard = nib_guard_enter();

@@ -52,7 +52,8 @@ static enum nib_status lay_nodes(struct nib_expect_plan *plan, unsigned level, s
             nodes->m[nodes->count] = m;
             nodes->maximum[nodes->count] = weight * m * pow(share, plan->block_size - 1.0);
             nodes->others[nodes->count] =
-                plan->block_size < 2 ? 0 : weight * density * (plan->block_size - 1.0) * pow(share, plan->block_size - 2.0);
+                plan->block_size < 2 ? 0
+                                     : weight * density * (plan->block_size - 1.0) * pow(share, plan->block_size - 2.0);
             if (nodes->maximum[nodes->count] > 0 || nodes->others[nodes->count] > 0) nodes->count++;
         }
     }
@@ -61,8 +62,8 @@ static enum nib_status lay_nodes(struct nib_expect_plan *plan, unsigned level, s
     return there ? NIB_OK : nib_fail(error, NIB_ENOMEM, "quadrature: out of memory");
 }
 
-enum nib_status nib_expect_plan_new(const struct nib_density *density, unsigned block_size, struct nib_expect_plan **out,
-                                    struct nib_error *error) {
+enum nib_status nib_expect_plan_new(const struct nib_density *density, unsigned block_size,
+                                    struct nib_expect_plan **out, struct nib_error *error) {
     if (block_size < 1) return nib_fail(error, NIB_EINVAL, "a block has at least one element");
     struct nib_expect_plan *plan = nib_alloc(1, sizeof *plan, "quadrature", error);
     if (plan == NULL) return NIB_ENOMEM;
@@ -73,7 +74,8 @@ enum nib_status nib_expect_plan_new(const struct nib_density *density, unsigned 
     plan->high = nib_density_quantile(density, 1 - 1e-13, block_size);
     plan->high = nib_density_energy_bound(density, plan->high, &plan->missing);
     enum nib_status status = NIB_OK;
-    for (unsigned level = 0; status == NIB_OK && level < NIB_PLAN_LEVELS; level++) status = lay_nodes(plan, level, error);
+    for (unsigned level = 0; status == NIB_OK && level < NIB_PLAN_LEVELS; level++)
+        status = lay_nodes(plan, level, error);
     nib_guard_leave(guard);
     if (status == NIB_OK)
         *out = plan;
@@ -98,7 +100,8 @@ static void integrate(const struct nib_expect_plan *plan, unsigned level, const 
     struct nib_moments sum = {.share = {0}};
     for (size_t i = 0; i < nodes->count; i++) {
         double m = nodes->m[i], s = m * ratio;
-        double positive = nib_density_at(plan->density, m), negative = plan->density->symmetric ? positive : nib_density_at(plan->density, -m);
+        double positive = nib_density_at(plan->density, m),
+               negative = plan->density->symmetric ? positive : nib_density_at(plan->density, -m);
         nib_cells_add_point(cells, m, nodes->maximum[i] * positive, nodes->maximum[i] * negative, s, &sum);
         if (nodes->others[i] > 0) nib_cells_add(cells, plan->density, m, s, nodes->others[i], &sum);
     }
@@ -141,6 +144,7 @@ enum nib_status nib_plan_integrate(const struct nib_expect_plan *plan, const str
         }
         coarse = fine;
     }
-    return nib_fail(error, NIB_ECONVERGE, "%s: the quadrature over the block's maximum does not converge: the last two steps differ by %.1e",
+    return nib_fail(error, NIB_ECONVERGE,
+                    "%s: the quadrature over the block's maximum does not converge: the last two steps differ by %.1e",
                     plan->density->name, last);
 }

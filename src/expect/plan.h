@@ -10,16 +10,16 @@ enum { NIB_PLAN_LEVELS = 6 };
 struct nib_plan_nodes {
     size_t count;
     double *m;
-    double *maximum;             /* weight of the maximum itself at m, for density f + its mirror = 1 */
-    double *others;              /* weight of the other elements, whose density is f on [-m, m] */
+    double *maximum; /* weight of the maximum itself at m, for density f + its mirror = 1 */
+    double *others;  /* weight of the other elements, whose density is f on [-m, m] */
 };
 
 struct nib_expect_plan {
     const struct nib_density *density;
     unsigned block_size;
-    double low, high;            /* range of m */
+    double low, high; /* range of m */
     struct nib_plan_nodes level[NIB_PLAN_LEVELS];
-    double missing;              /* share of the second moment in blocks beyond `high` */
+    double missing; /* share of the second moment in blocks beyond `high` */
 };
 
 /* E over blocks whose scale is m * ratio; refines until two levels agree. */

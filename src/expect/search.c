@@ -39,7 +39,8 @@ static void grid_of(const struct nib_element *element, struct grid *out) {
 }
 
 static void cells_of(const struct grid *grid, struct nib_cells *out) {
-    struct nib_cells cells = {.ranks = grid->levels, .mirrored = grid->mirrored,
+    struct nib_cells cells = {.ranks = grid->levels,
+                              .mirrored = grid->mirrored,
                               .clip = fmax(-grid->level[0], grid->level[grid->levels - 1]) * (1 + 0x1p-20)};
     for (unsigned r = 0; r < grid->levels; r++) {
         cells.level[r] = grid->level[r];
@@ -131,8 +132,9 @@ static enum nib_status simplex(struct search *s, struct nib_error *error) {
     return nib_fail(error, NIB_ECONVERGE, "the simplex search does not settle after %d steps", STEPS);
 }
 
-enum nib_status nib_expect_best(const struct nib_expect_plan *plan, const struct nib_element *start, enum nib_objective objective,
-                                double weight, const struct nib_element **out, struct nib_error *error) {
+enum nib_status nib_expect_best(const struct nib_expect_plan *plan, const struct nib_element *start,
+                                enum nib_objective objective, double weight, const struct nib_element **out,
+                                struct nib_error *error) {
     struct search search = {.plan = plan, .objective = objective, .weight = weight};
     struct nib_guard guard = nib_guard_enter();
     grid_of(start, &search.grid);
@@ -143,7 +145,8 @@ enum nib_status nib_expect_best(const struct nib_expect_plan *plan, const struct
         char name[sizeof start->name];
         unsigned n = search.grid.levels;
         for (unsigned r = 0; r < n; r++) level[r] = (float)search.grid.level[r];
-        for (unsigned r = 0; search.grid.mirrored && r < n / 2; r++) level[r] = -level[n - 1 - r]; /* but for rounding */
+        for (unsigned r = 0; search.grid.mirrored && r < n / 2; r++)
+            level[r] = -level[n - 1 - r]; /* but for rounding */
         snprintf(name, sizeof name, "best near %.28s", start->name);
         status = nib_element_from_levels(name, level, n, out, error);
     }
@@ -167,15 +170,17 @@ static double advantage(double exponent, void *context) {
     snprintf(name, sizeof name, "gg%.12g", exponent);
     pair->status = nib_density_open(name, &density, &pair->error);
     if (pair->status == NIB_OK) pair->status = nib_expect_plan_new(density, pair->block_size, &plan, &pair->error);
-    if (pair->status == NIB_OK) pair->status = nib_expect_grid(plan, pair->first, NIB_RNE, 0, 0, &sums[0], &pair->error);
-    if (pair->status == NIB_OK) pair->status = nib_expect_grid(plan, pair->second, NIB_RNE, 0, 0, &sums[1], &pair->error);
+    if (pair->status == NIB_OK)
+        pair->status = nib_expect_grid(plan, pair->first, NIB_RNE, 0, 0, &sums[0], &pair->error);
+    if (pair->status == NIB_OK)
+        pair->status = nib_expect_grid(plan, pair->second, NIB_RNE, 0, 0, &sums[1], &pair->error);
     nib_expect_plan_free(plan);
     nib_density_close(density);
     return pair->status == NIB_OK ? log(sums[0].ee / sums[1].ee) : NAN;
 }
 
-enum nib_status nib_expect_crossing(const struct nib_element *first, const struct nib_element *second, unsigned block_size,
-                                    double *exponent, double *crest, struct nib_error *error) {
+enum nib_status nib_expect_crossing(const struct nib_element *first, const struct nib_element *second,
+                                    unsigned block_size, double *exponent, double *crest, struct nib_error *error) {
     struct pair pair = {first, second, block_size, NIB_OK, {NIB_OK, 0, "", ""}};
     gsl_function function = {advantage, &pair};
     struct nib_guard guard = nib_guard_enter();
@@ -186,7 +191,8 @@ enum nib_status nib_expect_crossing(const struct nib_element *first, const struc
         for (int i = 0; state == GSL_CONTINUE && i < 60; i++) {
             state = gsl_root_fsolver_iterate(solver);
             if (state == GSL_SUCCESS)
-                state = gsl_root_test_interval(gsl_root_fsolver_x_lower(solver), gsl_root_fsolver_x_upper(solver), 1e-6, 0);
+                state =
+                    gsl_root_test_interval(gsl_root_fsolver_x_lower(solver), gsl_root_fsolver_x_upper(solver), 1e-6, 0);
         }
         if (state == GSL_SUCCESS) root = gsl_root_fsolver_root(solver);
     }
@@ -195,8 +201,8 @@ enum nib_status nib_expect_crossing(const struct nib_element *first, const struc
     double found = NAN, kurtosis;
     if (status != NIB_OK && error != NULL) *error = pair.error;
     if (status == NIB_OK && isnan(root))
-        status = nib_fail(error, NIB_ECONVERGE, "%s is %s than %s for every generalised Gaussian of exponent 0.5 to 12", first->name,
-                          at_low > 0 ? "worse" : "better", second->name);
+        status = nib_fail(error, NIB_ECONVERGE, "%s is %s than %s for every generalised Gaussian of exponent 0.5 to 12",
+                          first->name, at_low > 0 ? "worse" : "better", second->name);
     if (status == NIB_OK) {
         const struct nib_density *density = NULL;
         char name[40];

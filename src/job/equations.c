@@ -12,7 +12,8 @@ static const struct nib_column columns[] = {
     {"view", "view", "", "tensor and how it is reduced", NIB_COLUMN_TEXT, 0},
     {"quantizer", "quantizer", "", "quantizer", NIB_COLUMN_TEXT, 0},
     {"rotation", "rotation", "", "rotation before the quantizer", NIB_COLUMN_TEXT, 0},
-    {"equation", "equation", "", "number in UFP4 (arXiv 2606.20381), or INT v.s. FP (arXiv 2510.25602)", NIB_COLUMN_TEXT, 0},
+    {"equation", "equation", "", "number in UFP4 (arXiv 2606.20381), or INT v.s. FP (arXiv 2510.25602)",
+     NIB_COLUMN_TEXT, 0},
     {"what", "what", "", "quantity", NIB_COLUMN_TEXT, 0},
     {"formula", "formula", "1", "value by the equation as printed", NIB_COLUMN_REAL, 5},
     {"measured", "measured", "1", "the same quantity as measured", NIB_COLUMN_REAL, 5},
@@ -89,8 +90,8 @@ static void product(const float *a, const float *b, double *z) {
         }
 }
 
-static enum nib_status measure_eta(const struct nib_distribution *distribution, const struct nib_quantizer *q, uint64_t seed,
-                                   struct nib_estimate *out, struct nib_error *error) {
+static enum nib_status measure_eta(const struct nib_distribution *distribution, const struct nib_quantizer *q,
+                                   uint64_t seed, struct nib_estimate *out, struct nib_error *error) {
     float *x = nib_alloc(4 * SIDE * DEPTH, sizeof *x, "a product", error);
     double *z = nib_alloc(2 * SIDE * SIDE, sizeof *z, "a product", error), mean = 0, square = 0;
     enum nib_status status = x == NULL || z == NULL ? NIB_ENOMEM : NIB_OK;
@@ -120,7 +121,8 @@ static void add_qsnr(struct writer *w, const struct nib_quantizer *quantizer, co
                      const struct nib_density *density, const struct nib_bias_entry *entry) {
     struct nib_quantizer_info info;
     nib_quantizer_describe(quantizer, &info);
-    double kappa = entry->estimate[NIB_STATISTIC_crest].value, gap = (double)element->level[1] - (double)element->level[0];
+    double kappa = entry->estimate[NIB_STATISTIC_crest].value,
+           gap = (double)element->level[1] - (double)element->level[0];
     bool uniform = true, power_of_two = info.block->scale->kind == NIB_SCALE_E8M0;
     for (unsigned k = 0; k + 1 < element->magnitudes && k < 7; k++)
         uniform &= fabs((double)element->level[k + 1] - (double)element->level[k] - gap) < 1e-6;
@@ -134,12 +136,14 @@ static void add_qsnr(struct writer *w, const struct nib_quantizer *quantizer, co
         struct nib_equation_float f = {.mbits = 1, .bias = 1, .max = 6};
         nib_equation_float_shares(density, kappa, rho, &f);
         add(w, "QSNR FP", "SQNR in dB", nib_equation_qsnr_float(&f, kappa, rho, block), sqnr,
-            power_of_two ? "one crest factor for all blocks; rho taken as 1.5" : "one crest factor for all blocks; the density within a binade");
+            power_of_two ? "one crest factor for all blocks; rho taken as 1.5"
+                         : "one crest factor for all blocks; the density within a binade");
     }
 }
 
-static enum nib_status add_pair(struct writer *w, const struct nib_bias_result *result, const struct nib_bias_request *request,
-                                size_t v, size_t q, const struct nib_density *density, struct nib_error *error) {
+static enum nib_status add_pair(struct writer *w, const struct nib_bias_result *result,
+                                const struct nib_bias_request *request, size_t v, size_t q,
+                                const struct nib_density *density, struct nib_error *error) {
     const struct nib_element *element = nib_bias_element(result, q);
     const struct nib_bias_entry *raw = nib_bias_entry_at(result, v, 0, q);
     w->quantizer = nib_bias_quantizer_name(result, q);
@@ -156,13 +160,16 @@ static enum nib_status add_pair(struct writer *w, const struct nib_bias_result *
     if (distribution != NULL) {
         enum nib_status status = measure_eta(distribution, request->quantizers[q], request->seed, &eta, error);
         if (status != NIB_OK) return status;
-        add(w, "(4)", "eta of X W^T", nib_equation_eta(alpha, alpha), eta, "what of the residuals is coherent after all");
+        add(w, "(4)", "eta of X W^T", nib_equation_eta(alpha, alpha), eta,
+            "what of the residuals is coherent after all");
         double etas[12];
         for (int i = 0; i < 12; i++) etas[i] = nib_equation_eta(alpha, alpha);
         add(w, "(5)", "12 layers, exp(-sum delta)", nib_equation_gain_approximate(etas, 12),
-            (struct nib_estimate){nib_equation_gain(etas, 12), NAN}, "delta^2/2 per layer; beside it the product itself");
+            (struct nib_estimate){nib_equation_gain(etas, 12), NAN},
+            "delta^2/2 per layer; beside it the product itself");
     }
-    add(w, "(6)", "B_eff, eps 1e-12", nib_equation_b_eff(element, &raw->total, 1e-12), raw->estimate[NIB_STATISTIC_b_eff], "nothing");
+    add(w, "(6)", "B_eff, eps 1e-12", nib_equation_b_eff(element, &raw->total, 1e-12),
+        raw->estimate[NIB_STATISTIC_b_eff], "nothing");
     add_qsnr(w, request->quantizers[q], element, density, raw);
     for (size_t r = 1; r < nib_bias_rotations(result); r++) {
         const struct nib_bias_entry *turned = nib_bias_entry_at(result, v, r, q);

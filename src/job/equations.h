@@ -5,7 +5,8 @@
 #include "job/bias.h"
 
 /* One row per equation, quantizer and view; `eta` is measured by products of random matrices of the same density. */
-NIB_CHECK enum nib_status nib_bias_equations(const struct nib_bias_result *result, const struct nib_bias_request *request,
-                                             struct nib_table **out, struct nib_error *error);
+NIB_CHECK enum nib_status nib_bias_equations(const struct nib_bias_result *result,
+                                             const struct nib_bias_request *request, struct nib_table **out,
+                                             struct nib_error *error);
 
 #endif

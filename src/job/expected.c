@@ -5,20 +5,20 @@
 #include <nibble/expect.h>
 
 enum { DIST, QUANTIZER, FIRST, NOTE = FIRST + 2 * NIB_STATISTICS };
-#define EXPECTED_COLUMNS(field, heading, units, digits, long_name)                                                        \
-    {#field, heading, units, "expected: " long_name, NIB_COLUMN_REAL, digits},                                          \
-        {#field "_deviation", "off by", "1", "measured minus expected in standard errors: " long_name, NIB_COLUMN_REAL, 1},
+#define EXPECTED_COLUMNS(field, heading, units, digits, long_name)                                                     \
+    {#field, heading, units, "expected: " long_name, NIB_COLUMN_REAL, digits},                                         \
+        {#field "_deviation", "off by", "1", "measured minus expected in standard errors: " long_name,                 \
+         NIB_COLUMN_REAL,     1},
 
 static const struct nib_column columns[] = {
     {"dist", "dist", "", "density of the independent elements", NIB_COLUMN_TEXT, 0},
     {"quantizer", "quantizer", "", "quantizer", NIB_COLUMN_TEXT, 0},
-    NIB_STATISTIC_LIST(EXPECTED_COLUMNS)
-    {"note", "note", "", "why there is no expectation", NIB_COLUMN_TEXT, 0},
+    NIB_STATISTIC_LIST(EXPECTED_COLUMNS){"note", "note", "", "why there is no expectation", NIB_COLUMN_TEXT, 0},
 };
 
-static enum nib_status add_row(const struct nib_bias_result *result, size_t view, size_t q, const struct nib_quantizer *quantizer,
-                               const struct nib_density *density, const struct nib_error *why, struct nib_table *table,
-                               struct nib_error *error) {
+static enum nib_status add_row(const struct nib_bias_result *result, size_t view, size_t q,
+                               const struct nib_quantizer *quantizer, const struct nib_density *density,
+                               const struct nib_error *why, struct nib_table *table, struct nib_error *error) {
     const struct nib_bias_entry *entry = nib_bias_entry_at(result, view, 0, q);
     struct nib_expect_options options = {.has_tensor_amax = true, .tensor_amax = entry->tensor_amax};
     struct nib_error reason = *why;
@@ -37,7 +37,8 @@ static enum nib_status add_row(const struct nib_bias_result *result, size_t view
         double expected = nib_bias_get(&bias, (enum nib_statistic)s);
         struct nib_estimate measured = entry->estimate[s];
         nib_table_set_real(table, row, FIRST + 2 * (size_t)s, expected);
-        if (measured.error > 0) nib_table_set_real(table, row, FIRST + 2 * (size_t)s + 1, (measured.value - expected) / measured.error);
+        if (measured.error > 0)
+            nib_table_set_real(table, row, FIRST + 2 * (size_t)s + 1, (measured.value - expected) / measured.error);
     }
     return NIB_OK;
 }

@@ -39,9 +39,10 @@ static int by_part(const void *left, const void *right) {
 }
 
 static void tell(const struct bin *bin, FILE *stream) {
-    fprintf(stream, "  level %.4g (%.4g to %.4g%s) takes %.1f %% of the elements and %s them by %.4f on average: %+.5f.", bin->level,
-            bin->low, bin->high, bin->last ? ", the top" : "", 100 * bin->share, bin->error < 0 ? "shrinks" : "raises",
-            fabs(bin->error), bin->part);
+    fprintf(stream,
+            "  level %.4g (%.4g to %.4g%s) takes %.1f %% of the elements and %s them by %.4f on average: %+.5f.",
+            bin->level, bin->low, bin->high, bin->last ? ", the top" : "", 100 * bin->share,
+            bin->error < 0 ? "shrinks" : "raises", fabs(bin->error), bin->part);
     double below = bin->level - bin->low, above = bin->high - bin->level;
     if (bin->level == 0)
         fputs(" What rounds to 0 can only shrink.\n", stream);
@@ -70,9 +71,12 @@ void nib_explain_bias(const struct nib_element *element, const struct nib_sums *
         tell(&bins[k], stream);
         told += fabs(bins[k].part);
     }
-    fprintf(stream, "  Together: bins that shrink %+.5f, bins that raise %+.5f; %.0f %% of the shrinkage is paid back.\n", shrink, raise,
-            shrink < 0 ? fmin(100, -100 * raise / shrink) : 0);
-    fprintf(stream, "  Energy: 1 - alpha = %+.5f; of NMSE %.3e a common gain explains %.2g %%, so bias is %s of the %.2f dB SQNR.\n",
+    fprintf(stream,
+            "  Together: bins that shrink %+.5f, bins that raise %+.5f; %.0f %% of the shrinkage is paid back.\n",
+            shrink, raise, shrink < 0 ? fmin(100, -100 * raise / shrink) : 0);
+    fprintf(stream,
+            "  Energy: 1 - alpha = %+.5f; of NMSE %.3e a common gain explains %.2g %%, so bias is %s of the %.2f dB "
+            "SQNR.\n",
             bias.one_minus_alpha, bias.nmse, 100 * bias.nmse_coherent / bias.nmse,
             bias.nmse_coherent < 0.05 * bias.nmse ? "next to nothing" : "a visible part", bias.sqnr_db);
 }

@@ -54,8 +54,9 @@ static void judge(const struct nib_explore_request *request, struct nib_explore_
 }
 
 /* One group: the points of all grids for one density, block size and scale. */
-static enum nib_status expect_group(const struct nib_explore_request *request, const struct nib_density *density, unsigned block,
-                                    const struct nib_scale *scale, struct nib_explore_point *points, struct nib_error *error) {
+static enum nib_status expect_group(const struct nib_explore_request *request, const struct nib_density *density,
+                                    unsigned block, const struct nib_scale *scale, struct nib_explore_point *points,
+                                    struct nib_error *error) {
     const struct nib_explore_grids *grids = request->grids;
     bool continuous = scale->kind == NIB_SCALE_FP32 && request->setting_count == 0;
     struct nib_expect_plan *plan = NULL;
@@ -108,9 +109,10 @@ static enum nib_status expect_group(const struct nib_explore_request *request, c
 }
 
 /* Points by measurement: every tensor for one rotation, block size and scale. */
-static enum nib_status sample_groups(const struct nib_explore_request *request, const struct nib_distribution *distributions,
-                                     size_t distribution_count, const struct nib_rotation *rotation, unsigned block,
-                                     const struct nib_scale *scale, struct nib_explore_result *result, struct nib_error *error) {
+static enum nib_status sample_groups(const struct nib_explore_request *request,
+                                     const struct nib_distribution *distributions, size_t distribution_count,
+                                     const struct nib_rotation *rotation, unsigned block, const struct nib_scale *scale,
+                                     struct nib_explore_result *result, struct nib_error *error) {
     size_t count = request->grids->count;
     const struct nib_quantizer **quantizers = nib_alloc(count, sizeof *quantizers, "quantizers", error);
     struct nib_bias_result *bias = NULL;
@@ -119,10 +121,18 @@ static enum nib_status sample_groups(const struct nib_explore_request *request, 
         status = quantizer_of(request, &request->grids->grid[i], scale, block, &quantizers[i], error);
     struct nib_bias_request sample = {.files = distribution_count > 0 ? NULL : request->files,
                                       .file_count = distribution_count > 0 ? 0 : request->file_count,
-                                      .distributions = distributions, .distribution_count = distribution_count,
-                                      .sample_count = request->samples, .seed = request->seed, .quantizers = quantizers,
-                                      .quantizer_count = count, .rotations = &rotation, .rotation_count = 1, .axis = NIB_ALONG_COLS,
-                                      .gemm = NIB_GEMM_NONE, .operand = NIB_OPERAND_NONE, .threads = request->threads};
+                                      .distributions = distributions,
+                                      .distribution_count = distribution_count,
+                                      .sample_count = request->samples,
+                                      .seed = request->seed,
+                                      .quantizers = quantizers,
+                                      .quantizer_count = count,
+                                      .rotations = &rotation,
+                                      .rotation_count = 1,
+                                      .axis = NIB_ALONG_COLS,
+                                      .gemm = NIB_GEMM_NONE,
+                                      .operand = NIB_OPERAND_NONE,
+                                      .threads = request->threads};
     if (status == NIB_OK) status = nib_bias_run(&sample, &bias, error);
     struct nib_explore_point *p = status == NIB_OK ? reserve(result, nib_bias_views(bias) * count, error) : NULL;
     if (status == NIB_OK && p == NULL) status = NIB_ENOMEM;
@@ -176,9 +186,11 @@ static enum nib_status confirm_group(const struct nib_explore_request *request, 
     struct nib_explore_result measured = {0};
     enum nib_status status = few.grid == NULL ? NIB_ENOMEM : nib_rotation_open("none", &none, error);
     if (status == NIB_OK) status = nib_distribution_parse(points[0].data, &distribution, error);
-    for (size_t i = 0; status == NIB_OK && i < count; i++) few.grid[few.count++] = *points[i].grid; /* borrowed elements */
+    for (size_t i = 0; status == NIB_OK && i < count; i++)
+        few.grid[few.count++] = *points[i].grid; /* borrowed elements */
     own.grids = &few;
-    if (status == NIB_OK) status = sample_groups(&own, &distribution, 1, none, points[0].block, scale, &measured, error);
+    if (status == NIB_OK)
+        status = sample_groups(&own, &distribution, 1, none, points[0].block, scale, &measured, error);
     for (size_t i = 0; status == NIB_OK && i < count; i++) points[i].measured = measured.point[i].measured;
     nib_rotation_close(none);
     free(measured.point);
@@ -186,7 +198,8 @@ static enum nib_status confirm_group(const struct nib_explore_request *request, 
     return status;
 }
 
-static enum nib_status improve_grids(const struct nib_explore_request *request, struct nib_explore_grids *out, struct nib_error *error) {
+static enum nib_status improve_grids(const struct nib_explore_request *request, struct nib_explore_grids *out,
+                                     struct nib_error *error) {
     for (size_t d = 0; d < request->density_count; d++)
         for (size_t b = 0; b < request->block_count; b++) {
             const struct nib_density *density = NULL;
@@ -202,8 +215,10 @@ static enum nib_status improve_grids(const struct nib_explore_request *request, 
                 for (unsigned r = 0; status == NIB_OK && r < best->levels; r++) {
                     float level = best->level_of_rank[r];
                     if (best->symmetric && (level < 0 || (level == 0 && length > 0))) continue;
-                    if (best->symmetric && level == 0 && r + 1 < best->levels && best->level_of_rank[r + 1] == 0) continue;
-                    length += (size_t)snprintf(label + length, sizeof label - length, "%s%.4g", length > 0 ? "," : "", (double)level);
+                    if (best->symmetric && level == 0 && r + 1 < best->levels && best->level_of_rank[r + 1] == 0)
+                        continue;
+                    length += (size_t)snprintf(label + length, sizeof label - length, "%s%.4g", length > 0 ? "," : "",
+                                               (double)level);
                     if (length >= sizeof label) break;
                 }
                 char name[40];
@@ -217,8 +232,8 @@ static enum nib_status improve_grids(const struct nib_explore_request *request, 
     return NIB_OK;
 }
 
-static enum nib_status run_density(const struct nib_explore_request *request, size_t d, struct nib_explore_result *result,
-                                   struct nib_error *error) {
+static enum nib_status run_density(const struct nib_explore_request *request, size_t d,
+                                   struct nib_explore_result *result, struct nib_error *error) {
     const struct nib_density *density = NULL;
     struct nib_distribution distribution;
     size_t count = request->grids->count;
@@ -231,20 +246,24 @@ static enum nib_status run_density(const struct nib_explore_request *request, si
                 if (nib_rotation_size(request->rotations[r]) > 1) {
                     status = nib_distribution_parse(request->densities[d], &distribution, error);
                     if (status == NIB_OK)
-                        status = sample_groups(request, &distribution, 1, request->rotations[r], block, request->scales[s], result, error);
+                        status = sample_groups(request, &distribution, 1, request->rotations[r], block,
+                                               request->scales[s], result, error);
                     if (status == NIB_OK) rank_group(result->point + first, count);
                     continue;
                 }
                 struct nib_explore_point *points = reserve(result, count, error);
-                status = points == NULL ? NIB_ENOMEM : expect_group(request, density, block, request->scales[s], points, error);
+                status = points == NULL ? NIB_ENOMEM
+                                        : expect_group(request, density, block, request->scales[s], points, error);
                 if (status == NIB_OK) rank_group(points, count);
-                if (status == NIB_OK && request->confirm > 0) status = confirm_group(request, request->scales[s], points, error);
+                if (status == NIB_OK && request->confirm > 0)
+                    status = confirm_group(request, request->scales[s], points, error);
             }
     nib_density_close(density);
     return status;
 }
 
-enum nib_status nib_explore_run(const struct nib_explore_request *request, struct nib_explore_result *out, struct nib_error *error) {
+enum nib_status nib_explore_run(const struct nib_explore_request *request, struct nib_explore_result *out,
+                                struct nib_error *error) {
     struct nib_explore_result result = {0};
     struct nib_explore_request own = *request;
     enum nib_status status = NIB_OK;
@@ -264,7 +283,8 @@ enum nib_status nib_explore_run(const struct nib_explore_request *request, struc
         for (size_t s = 0; status == NIB_OK && s < own.scale_count; s++)
             for (size_t r = 0; status == NIB_OK && r < own.rotation_count; r++) {
                 size_t first = result.count;
-                status = sample_groups(&own, NULL, 0, own.rotations[r], (unsigned)own.blocks[b], own.scales[s], &result, error);
+                status = sample_groups(&own, NULL, 0, own.rotations[r], (unsigned)own.blocks[b], own.scales[s], &result,
+                                       error);
                 for (; status == NIB_OK && first < result.count; first += own.grids->count)
                     rank_group(result.point + first, own.grids->count);
             }

@@ -49,10 +49,12 @@ static bool add_bins(const struct nib_explore_point *p, struct nib_table *table)
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-enum nib_status nib_explore_bins(const struct nib_explore_result *result, struct nib_table **out, struct nib_error *error) {
+enum nib_status nib_explore_bins(const struct nib_explore_result *result, struct nib_table **out,
+                                 struct nib_error *error) {
     struct nib_table *table = NULL;
     enum nib_status status = nib_table_new("bins", bin_columns, COUNT(bin_columns), &table, error);
-    for (size_t i = 0; status == NIB_OK && i < result->group_size; i++) { /* the first ranking, in the order of the ranking */
+    for (size_t i = 0; status == NIB_OK && i < result->group_size;
+         i++) { /* the first ranking, in the order of the ranking */
         if (add_bins(&result->point[i], table)) continue;
         nib_table_free(table);
         return nib_fail(error, NIB_ENOMEM, "result table: out of memory");
@@ -70,8 +72,8 @@ static const struct nib_column family_columns[] = {
     {"sqnr_db", "SQNR dB", "dB", "signal to quantization noise ratio", NIB_COLUMN_REAL, 3},
 };
 
-static enum nib_status add_density(const struct nib_explore_grids *grids, double exponent, unsigned block, struct nib_table *table,
-                                   struct nib_error *error) {
+static enum nib_status add_density(const struct nib_explore_grids *grids, double exponent, unsigned block,
+                                   struct nib_table *table, struct nib_error *error) {
     const struct nib_density *density = NULL;
     struct nib_expect_plan *plan = NULL;
     double crest = NAN, kurtosis = NAN;
@@ -102,10 +104,12 @@ static enum nib_status add_density(const struct nib_explore_grids *grids, double
 
 enum nib_status nib_explore_family(const struct nib_explore_grids *grids, unsigned block, struct nib_table **out,
                                    struct nib_error *error) {
-    static const double exponents[] = {0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.4, 1.6, 1.8, 2, 2.4, 3, 4, 6, 8, 12};
+    static const double exponents[] = {0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1, 1.2,
+                                       1.4, 1.6,  1.8, 2,    2.4, 3,   4,   6,   8, 12};
     struct nib_table *table = NULL;
     enum nib_status status = nib_table_new("family", family_columns, COUNT(family_columns), &table, error);
-    for (size_t i = 0; status == NIB_OK && i < COUNT(exponents); i++) status = add_density(grids, exponents[i], block, table, error);
+    for (size_t i = 0; status == NIB_OK && i < COUNT(exponents); i++)
+        status = add_density(grids, exponents[i], block, table, error);
     if (status == NIB_OK)
         *out = table;
     else if (table != NULL)

@@ -48,8 +48,8 @@ static void rise(struct levels *m) {
     m->value[m->count - 1] += last / 2;
 }
 
-static enum nib_status add_signed(struct nib_explore_grids *grids, const struct levels *levels, const char *label, double offset,
-                                  struct nib_error *error) {
+static enum nib_status add_signed(struct nib_explore_grids *grids, const struct levels *levels, const char *label,
+                                  double offset, struct nib_error *error) {
     float value[2 * NIB_CODES + 2];
     char full[160];
     const struct nib_element *element = NULL;
@@ -71,11 +71,12 @@ static enum nib_status add_magnitudes(struct nib_explore_grids *grids, struct le
     char full[160];
     for (unsigned i = 0; i < m->count; i++) /* here, because mirroring would hide which one is meant */
         if (!(m->value[i] >= 0) || (i > 0 && !(m->value[i] > m->value[i - 1])))
-            return nib_fail(error, NIB_EINVAL, "grid \"%.120s\": magnitudes must ascend: number %u is %.9g", label, i + 1, m->value[i]);
+            return nib_fail(error, NIB_EINVAL, "grid \"%.120s\": magnitudes must ascend: number %u is %.9g", label,
+                            i + 1, m->value[i]);
     unsigned zero = m->value[0] == 0 && !shape->mid_rise;
     if (2 * m->count - zero > NIB_CODES)
-        return nib_fail(error, NIB_EINVAL, "grid \"%.120s\": %u magnitudes make %u levels; expected 2 to 16", label, m->count,
-                        2 * m->count - zero);
+        return nib_fail(error, NIB_EINVAL, "grid \"%.120s\": %u magnitudes make %u levels; expected 2 to 16", label,
+                        m->count, 2 * m->count - zero);
     if (shape->mid_rise) rise(m);
     for (unsigned i = m->count; i-- > zero;) all.value[all.count++] = -m->value[i];
     for (unsigned i = 0; i < m->count; i++) all.value[all.count++] = m->value[i];
@@ -104,19 +105,22 @@ static enum nib_status parse_list(const char *text, struct levels *out, struct n
     return NIB_OK;
 }
 
-enum nib_status nib_explore_add_levels(struct nib_explore_grids *grids, const char *text, const struct nib_explore_shape *shape,
-                                       struct nib_error *error) {
+enum nib_status nib_explore_add_levels(struct nib_explore_grids *grids, const char *text,
+                                       const struct nib_explore_shape *shape, struct nib_error *error) {
     struct levels levels;
     bool negative = shape->as_signed;
     enum nib_status status = parse_list(text, &levels, error);
     if (status != NIB_OK) return status;
     for (unsigned i = 0; i < levels.count; i++) negative |= levels.value[i] < 0;
     if (!negative) return add_magnitudes(grids, &levels, text, shape, error);
-    if (shape->mid_rise) return nib_fail(error, NIB_EINVAL, "grid \"%.120s\": --mid-rise moves magnitudes; these levels have signs", text);
+    if (shape->mid_rise)
+        return nib_fail(error, NIB_EINVAL, "grid \"%.120s\": --mid-rise moves magnitudes; these levels have signs",
+                        text);
     return add_signed(grids, &levels, text, shape->offset, error);
 }
 
-static enum nib_status make_float(const struct levels *p, const char *text, struct levels *out, struct nib_error *error) {
+static enum nib_status make_float(const struct levels *p, const char *text, struct levels *out,
+                                  struct nib_error *error) {
     double e = p->value[0], m = p->count > 1 ? p->value[1] : NAN;
     if (p->count < 2 || p->count > 3 || e != floor(e) || m != floor(m) || e < 0 || m < 0 || e + m > 3)
         return nib_fail(error, NIB_EINVAL, "rule \"%s\": expected float:E,M[,BIAS] with E + M of at most 3 bits", text);
@@ -141,9 +145,12 @@ static enum nib_status make_quantiles(const char *name, struct levels *out, stru
             nib_density_partial(density, middle, whole);
             nib_density_partial(density, -middle, below);
             bool short_of = whole[0] - below[0] < share;
-            if (short_of && middle == high) low = high, high *= 2;
-            else if (short_of) low = middle;
-            else high = middle;
+            if (short_of && middle == high)
+                low = high, high *= 2;
+            else if (short_of)
+                low = middle;
+            else
+                high = middle;
         }
         out->value[out->count++] = i == 0 ? 0 : high;
     }
@@ -151,8 +158,8 @@ static enum nib_status make_quantiles(const char *name, struct levels *out, stru
     return NIB_OK;
 }
 
-enum nib_status nib_explore_add_rule(struct nib_explore_grids *grids, const char *text, const struct nib_explore_shape *shape,
-                                     struct nib_error *error) {
+enum nib_status nib_explore_add_rule(struct nib_explore_grids *grids, const char *text,
+                                     const struct nib_explore_shape *shape, struct nib_error *error) {
     struct levels p = {.count = 0}, m = {.count = 0};
     const char *colon = strchr(text, ':'), *rest = colon == NULL ? "" : colon + 1;
     size_t length = colon == NULL ? strlen(text) : (size_t)(colon - text);
@@ -165,25 +172,29 @@ enum nib_status nib_explore_add_rule(struct nib_explore_grids *grids, const char
         status = make_quantiles(rest, &m, error);
     } else if (length == 5 && strncmp(text, "float", 5) == 0) {
         status = make_float(&p, text, &m, error);
-    } else if (length == 7 && strncmp(text, "uniform", 7) == 0 && p.count < 2 && (p.count == 0 || (first >= 2 && first <= 16 && first == floor(first)))) {
+    } else if (length == 7 && strncmp(text, "uniform", 7) == 0 && p.count < 2 &&
+               (p.count == 0 || (first >= 2 && first <= 16 && first == floor(first)))) {
         for (unsigned i = 0; i < (p.count == 0 ? MAGNITUDES : (unsigned)first); i++) m.value[m.count++] = i;
     } else if (length == 5 && strncmp(text, "power", 5) == 0 && p.count == 1 && first > 0) {
         for (unsigned i = 0; i < MAGNITUDES; i++) m.value[m.count++] = pow(i / 7.0, first);
     } else if (length == 9 && strncmp(text, "geometric", 9) == 0 && p.count == 1 && first > 1) {
         for (unsigned i = 0; i < MAGNITUDES; i++) m.value[m.count++] = i == 0 ? 0 : pow(first, i - 1.0);
     } else {
-        status = nib_fail(error, NIB_EINVAL,
-                          "rule \"%s\": expected float:E,M[,BIAS], uniform[:K], power:P, geometric:R (R > 1) or quantiles:DENSITY", text);
+        status = nib_fail(
+            error, NIB_EINVAL,
+            "rule \"%s\": expected float:E,M[,BIAS], uniform[:K], power:P, geometric:R (R > 1) or quantiles:DENSITY",
+            text);
     }
     return status == NIB_OK ? add_magnitudes(grids, &m, text, shape, error) : status;
 }
 
-enum nib_status nib_explore_add_element(struct nib_explore_grids *grids, const char *name, const struct nib_explore_shape *shape,
-                                        struct nib_error *error) {
+enum nib_status nib_explore_add_element(struct nib_explore_grids *grids, const char *name,
+                                        const struct nib_explore_shape *shape, struct nib_error *error) {
     const struct nib_element *element = NULL;
     enum nib_status status = nib_element_open(name, &element, error);
     if (status != NIB_OK) return status;
-    if (!shape->mid_rise && shape->offset == 0) return nib_explore_add(grids, element->name, element->name, element, error);
+    if (!shape->mid_rise && shape->offset == 0)
+        return nib_explore_add(grids, element->name, element->name, element, error);
     struct levels levels = {.count = 0};
     bool magnitudes = shape->mid_rise, mirrored = true;
     for (unsigned r = 0; r < element->levels; r++)
@@ -206,7 +217,9 @@ enum nib_status nib_explore_add_element(struct nib_explore_grids *grids, const c
 enum nib_status nib_explore_add_integers(struct nib_explore_grids *grids, unsigned n, struct nib_error *error) {
     static const unsigned e2m1[7] = {1, 2, 3, 4, 6, 8, 12};
     unsigned chosen[7] = {1, 2, 3, 4, 5, 6, 7};
-    if (n < 7 || n > 24) return nib_fail(error, NIB_EINVAL, "integer grids have 7 of the numbers from 1 to N; %u is not between 7 and 24", n);
+    if (n < 7 || n > 24)
+        return nib_fail(error, NIB_EINVAL,
+                        "integer grids have 7 of the numbers from 1 to N; %u is not between 7 and 24", n);
     for (;;) {
         float level[15] = {0};
         char label[160];
@@ -221,7 +234,8 @@ enum nib_status nib_explore_add_integers(struct nib_explore_grids *grids, unsign
         }
         const struct nib_element *element = NULL;
         enum nib_status status = nib_element_from_levels("integers", level, 15, &element, error);
-        if (status == NIB_OK) status = nib_explore_add(grids, label, uniform ? "uniform" : is_e2m1 ? "E2M1" : "", element, error);
+        if (status == NIB_OK)
+            status = nib_explore_add(grids, label, uniform ? "uniform" : is_e2m1 ? "E2M1" : "", element, error);
         if (status != NIB_OK) return status;
         int i = 6;
         while (i >= 0 && chosen[i] == n - 6 + (unsigned)i) i--;

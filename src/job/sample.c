@@ -30,7 +30,8 @@ enum { DENSITIES = sizeof densities / sizeof *densities };
 
 static const char *candidate(size_t i, const void *context) {
     (void)context;
-    static const char *const names[] = {"gaussian", "laplace", "logistic", "uniform", "silu1", "silu4", "t3", "gg0.5", "outlier30"};
+    static const char *const names[] = {"gaussian", "laplace", "logistic", "uniform",  "silu1",
+                                        "silu4",    "t3",      "gg0.5",    "outlier30"};
     return i < sizeof names / sizeof *names ? names[i] : NULL;
 }
 
@@ -60,10 +61,12 @@ static double open_unit(uint32_t high, uint32_t low) {
     return ((double)bits + 0.5) * 0x1p-53;
 }
 
-static double normal(double u, double v) { return sqrt(-2 * log(u)) * cos(two_pi * v); }
+static double normal(double u, double v) {
+    return sqrt(-2 * log(u)) * cos(two_pi * v);
+}
 
-/* A gamma variate of shape k by Marsaglia and Tsang (2000); each attempt takes a counter of its own. Below 1 the shape is
- * raised by 1 and the variate multiplied by a power of a uniform number. */
+/* A gamma variate of shape k by Marsaglia and Tsang (2000); each attempt takes a counter of its own. Below 1 the shape
+ * is raised by 1 and the variate multiplied by a power of a uniform number. */
 static double gamma_variate(uint64_t seed, uint64_t i, double shape, double uniform) {
     double boost = shape < 1 ? pow(uniform, 1 / shape) : 1, d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3;
     for (uint64_t attempt = 1;; attempt++) {
@@ -72,7 +75,8 @@ static double gamma_variate(uint64_t seed, uint64_t i, double shape, double unif
         double z = normal(open_unit(w.word[0], w.word[1]), open_unit(w.word[2], w.word[3]));
         double v = 1 + z / sqrt(9 * d), cube = v * v * v;
         if (v <= 0) continue;
-        if (log(open_unit(other.word[0], other.word[1])) < z * z / 2 + d - d * cube + d * log(cube)) return boost * d * cube;
+        if (log(open_unit(other.word[0], other.word[1])) < z * z / 2 + d - d * cube + d * log(cube))
+            return boost * d * cube;
     }
 }
 

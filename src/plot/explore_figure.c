@@ -34,7 +34,8 @@ enum nib_status nib_plot_grids(const struct nib_table *bins, const char *prefix,
     struct nib_plot_names names = {.count = 0};
     struct nib_figure *figure = NULL;
     for (size_t i = 0; i < rows; i++) nib_plot_index_of(&names, nib_table_text(bins, i, grid));
-    if (names.count > MOST) return nib_fail(error, NIB_EINVAL, "a figure of bins holds at most %d grids, not %zu", MOST, names.count);
+    if (names.count > MOST)
+        return nib_fail(error, NIB_EINVAL, "a figure of bins holds at most %d grids, not %zu", MOST, names.count);
     enum nib_status status = nib_figure_new("grids", &figure, error);
     if (status != NIB_OK) return status;
     nib_figure_size(figure, 16, 3.5 + 4.2 * (double)names.count);
@@ -46,8 +47,10 @@ enum nib_status nib_plot_grids(const struct nib_table *bins, const char *prefix,
         nib_figure_block(figure, block);
         double largest = 0;
         for (size_t i = 0; i < rows; i++)
-            if (strcmp(nib_table_text(bins, i, grid), names.name[g]) == 0) largest = fmax(largest, nib_table_real(bins, i, level));
-        for (size_t i = 0; i < rows; i++) { /* in units of the largest magnitude, so that grids stand above each other */
+            if (strcmp(nib_table_text(bins, i, grid), names.name[g]) == 0)
+                largest = fmax(largest, nib_table_real(bins, i, level));
+        for (size_t i = 0; i < rows;
+             i++) { /* in units of the largest magnitude, so that grids stand above each other */
             if (strcmp(nib_table_text(bins, i, grid), names.name[g]) != 0) continue;
             nib_figure_line(figure, "%.8g %.8g %.8g %.8g %.8g %.8g %.8g", nib_table_real(bins, i, level) / largest,
                             nib_table_real(bins, i, low) / largest, nib_table_real(bins, i, high) / largest,
@@ -79,13 +82,15 @@ enum nib_status nib_plot_pareto(const struct nib_table *grids, const char *prefi
     for (size_t i = 0; i < end; i++)
         nib_figure_line(figure, "%.8g %.8g", nib_table_real(grids, i, sqnr), fabs(nib_table_real(grids, i, loss)));
     nib_figure_end(figure);
-    nib_figure_block(figure, "Front"); /* in the order of SQNR, which ranks under the usual objective */
+    nib_figure_block(figure, "Front");            /* in the order of SQNR, which ranks under the usual objective */
     double below = INFINITY, labelled = INFINITY; /* a label needs room below the one before */
     for (;;) {
         size_t next = end;
         for (size_t i = 0; i < end; i++) {
             double x = nib_table_real(grids, i, sqnr);
-            if (nib_table_integer(grids, i, pareto) && x < below && (next == end || x > nib_table_real(grids, next, sqnr))) next = i;
+            if (nib_table_integer(grids, i, pareto) && x < below &&
+                (next == end || x > nib_table_real(grids, next, sqnr)))
+                next = i;
         }
         if (next == end) break;
         char quoted[160];
@@ -93,7 +98,8 @@ enum nib_status nib_plot_pareto(const struct nib_table *grids, const char *prefi
         double height = fabs(nib_table_real(grids, next, loss));
         bool room = height < 0.6 * labelled && nib_table_text(grids, next, name)[0] == '\0';
         if (room) labelled = height;
-        nib_figure_line(figure, "%.8g %.8g %s", below, height, nib_figure_quote(room ? nib_table_text(grids, next, label) : "", quoted));
+        nib_figure_line(figure, "%.8g %.8g %s", below, height,
+                        nib_figure_quote(room ? nib_table_text(grids, next, label) : "", quoted));
     }
     nib_figure_end(figure);
     nib_figure_block(figure, "Known");
@@ -136,13 +142,15 @@ struct heat_columns {
 };
 
 /* False when there are too many rows or columns. */
-static bool write_cells(struct nib_figure *figure, const struct nib_table *grids, const struct heat_columns *c, struct side sides[2]) {
+static bool write_cells(struct nib_figure *figure, const struct nib_table *grids, const struct heat_columns *c,
+                        struct side sides[2]) {
     nib_figure_block(figure, "Cells");
     for (size_t i = 0; i < nib_table_rows(grids); i++) {
         char across[NAME], down[NAME];
         const char *rotation = nib_table_text(grids, i, c->rotation);
         bool rotated = strcmp(rotation, "none") != 0;
-        snprintf(across, sizeof across, "%.60s, %.30s", nib_table_text(grids, i, c->label), nib_table_text(grids, i, c->scale));
+        snprintf(across, sizeof across, "%.60s, %.30s", nib_table_text(grids, i, c->label),
+                 nib_table_text(grids, i, c->scale));
         snprintf(down, sizeof down, "%.40s, %lld%s%.30s", nib_table_text(grids, i, c->data),
                  (long long)nib_table_integer(grids, i, c->block), rotated ? ", " : "", rotated ? rotation : "");
         size_t x = place_of(&sides[0], across), y = place_of(&sides[1], down);
@@ -185,13 +193,15 @@ enum nib_status nib_plot_crest(const struct nib_table *family, const char *prefi
     enum { MOST = 7 };
     size_t grid, crest, bias, loss, sqnr, rows = nib_table_rows(family);
     bool found = nib_plot_find_column(family, "grid", &grid) && nib_plot_find_column(family, "crest", &crest) &&
-                 nib_plot_find_column(family, "b_relative", &bias) && nib_plot_find_column(family, "one_minus_alpha", &loss) &&
+                 nib_plot_find_column(family, "b_relative", &bias) &&
+                 nib_plot_find_column(family, "one_minus_alpha", &loss) &&
                  nib_plot_find_column(family, "sqnr_db", &sqnr);
     if (!found || rows == 0) return not_that("densities by crest factor", error);
     struct nib_plot_names names = {.count = 0};
     struct nib_figure *figure = NULL;
     for (size_t i = 0; i < rows; i++) nib_plot_index_of(&names, nib_table_text(family, i, grid));
-    if (names.count > MOST) return nib_fail(error, NIB_EINVAL, "this figure holds at most %d grids, not %zu", MOST, names.count);
+    if (names.count > MOST)
+        return nib_fail(error, NIB_EINVAL, "this figure holds at most %d grids, not %zu", MOST, names.count);
     enum nib_status status = nib_figure_new("crest", &figure, error);
     if (status != NIB_OK) return status;
     nib_figure_size(figure, 14, 15);
@@ -202,8 +212,9 @@ enum nib_status nib_plot_crest(const struct nib_table *family, const char *prefi
         nib_figure_block(figure, block);
         for (size_t i = 0; i < rows; i++)
             if (strcmp(nib_table_text(family, i, grid), names.name[g]) == 0)
-                nib_figure_line(figure, "%.8g %.8g %.8g %.8g", nib_table_real(family, i, crest), nib_table_real(family, i, bias),
-                                nib_table_real(family, i, loss), nib_table_real(family, i, sqnr));
+                nib_figure_line(figure, "%.8g %.8g %.8g %.8g", nib_table_real(family, i, crest),
+                                nib_table_real(family, i, bias), nib_table_real(family, i, loss),
+                                nib_table_real(family, i, sqnr));
         nib_figure_end(figure);
     }
     write_names(figure, &names);

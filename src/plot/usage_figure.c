@@ -28,12 +28,14 @@ enum nib_status nib_plot_usage(const struct nib_table *totals, const char *prefi
         if (nib_table_integer(totals, i, layer) > deepest) deepest = nib_table_integer(totals, i, layer);
     nib_figure_size(figure, 14, 10);
     nib_figure_text(figure, "rotation", rotations.name[rotations.count - 1]);
-    static const char *const blocks[2][4] = {{"FirstW", "FirstX", "FirstD", "FirstOther"}, {"SecondW", "SecondX", "SecondD", "SecondOther"}};
+    static const char *const blocks[2][4] = {{"FirstW", "FirstX", "FirstD", "FirstOther"},
+                                             {"SecondW", "SecondX", "SecondD", "SecondOther"}};
     static const char *const symbols[] = {"w", "x", "dy", ""};
     for (size_t q = 0; q < 2; q++)
         for (size_t o = 0; o < 4; o++) {
             nib_figure_block(figure, blocks[q][o]);
-            for (size_t i = 0; q < quantizers.count && i < rows; i++) { /* rows of a view and quantizer run over rotations */
+            for (size_t i = 0; q < quantizers.count && i < rows;
+                 i++) { /* rows of a view and quantizer run over rotations */
                 if (strcmp(nib_table_text(totals, i, quantizer), quantizers.name[q]) != 0 ||
                     strcmp(nib_table_text(totals, i, operand), symbols[o]) != 0 ||
                     strcmp(nib_table_text(totals, i, rotation), rotations.name[0]) != 0)

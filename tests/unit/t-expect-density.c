@@ -12,14 +12,24 @@ struct integrand {
     int power;
 };
 
-static double gaussian(double x, double p) { return (void)p, exp(-x * x / 2) / sqrt(2 * acos(-1)); }
-static double laplace(double x, double p) { return (void)p, exp(-fabs(x)) / 2; }
-static double logistic(double x, double p) { return (void)p, 1 / pow(2 * cosh(x / 2), 2); }
-static double uniform(double x, double p) { return (void)p, fabs(x) <= 1 ? 0.5 : 0; }
+static double gaussian(double x, double p) {
+    return (void)p, exp(-x * x / 2) / sqrt(2 * acos(-1));
+}
+static double laplace(double x, double p) {
+    return (void)p, exp(-fabs(x)) / 2;
+}
+static double logistic(double x, double p) {
+    return (void)p, 1 / pow(2 * cosh(x / 2), 2);
+}
+static double uniform(double x, double p) {
+    return (void)p, fabs(x) <= 1 ? 0.5 : 0;
+}
 static double student(double x, double nu) {
     return tgamma((nu + 1) / 2) / (sqrt(nu * acos(-1)) * tgamma(nu / 2)) * pow(1 + x * x / nu, -(nu + 1) / 2);
 }
-static double power(double x, double beta) { return beta / (2 * tgamma(1 / beta)) * exp(-pow(fabs(x), beta)); }
+static double power(double x, double beta) {
+    return beta / (2 * tgamma(1 / beta)) * exp(-pow(fabs(x), beta));
+}
 
 static double times_power(double x, void *context) {
     const struct integrand *f = context;
@@ -42,9 +52,10 @@ static void partial_moments_are_integrals_of_the_density(void) {
         const char *name;
         double (*pdf)(double x, double parameter);
         double parameter;
-    } densities[] = {{"gaussian", gaussian, 0}, {"laplace", laplace, 0}, {"logistic", logistic, 0}, {"uniform", uniform, 0},
-                     {"t3", student, 3},        {"t2.5", student, 2.5},  {"t12", student, 12},      {"gg0.5", power, 0.5},
-                     {"gg1.7", power, 1.7},     {"gg8", power, 8},       {"gg2", power, 2}};
+    } densities[] = {{"gaussian", gaussian, 0}, {"laplace", laplace, 0}, {"logistic", logistic, 0},
+                     {"uniform", uniform, 0},   {"t3", student, 3},      {"t2.5", student, 2.5},
+                     {"t12", student, 12},      {"gg0.5", power, 0.5},   {"gg1.7", power, 1.7},
+                     {"gg8", power, 8},         {"gg2", power, 2}};
     static const double places[] = {1e-9, 1e-3, 0.07, 0.3, 0.9, 1.0, 2.2, 5.5, 30};
     struct nib_error error = {NIB_OK, 0, "", ""};
     for (size_t i = 0; i < sizeof densities / sizeof *densities; i++) {
@@ -58,20 +69,22 @@ static void partial_moments_are_integrals_of_the_density(void) {
                 struct integrand f = {densities[i].pdf, densities[i].parameter, power_of_x};
                 gsl_function function = {times_power, &f};
                 double expected = integral(&function, 0, densities[i].pdf == uniform ? fmin(x, 1) : x);
-                NIB_CHECKF(fabs(partial[power_of_x] - expected) <= 2e-12 * fmax(1, expected), "%s, moment %d to %g: %.15g, expected %.15g",
-                           densities[i].name, power_of_x, x, partial[power_of_x], expected);
+                NIB_CHECKF(fabs(partial[power_of_x] - expected) <= 2e-12 * fmax(1, expected),
+                           "%s, moment %d to %g: %.15g, expected %.15g", densities[i].name, power_of_x, x,
+                           partial[power_of_x], expected);
                 CU_ASSERT(mirrored[power_of_x] == (power_of_x == 1 ? 1 : -1) * partial[power_of_x]);
             }
             double f = nib_density_pdf(density, x), expected = densities[i].pdf(x, densities[i].parameter);
-            NIB_CHECKF(fabs(f - expected) <= 1e-11 * fmax(expected, 1), "%s at %g: %.15g, expected %.15g", densities[i].name, x, f, expected);
+            NIB_CHECKF(fabs(f - expected) <= 1e-11 * fmax(expected, 1), "%s at %g: %.15g, expected %.15g",
+                       densities[i].name, x, f, expected);
         }
         double second;
         NIB_OK_OR_FAIL(nib_density_moment(density, 2, &second, &error), error);
         struct integrand f = {densities[i].pdf, densities[i].parameter, 2};
         gsl_function function = {times_power, &f};
         double expected = 2 * integral(&function, 0, densities[i].pdf == uniform ? 1 : INFINITY);
-        NIB_CHECKF(fabs(second / expected - 1) < (densities[i].parameter == 2.5 ? 1e-4 : 1e-9), "%s: E x^2 = %.12g, expected %.12g",
-                   densities[i].name, second, expected);
+        NIB_CHECKF(fabs(second / expected - 1) < (densities[i].parameter == 2.5 ? 1e-4 : 1e-9),
+                   "%s: E x^2 = %.12g, expected %.12g", densities[i].name, second, expected);
         nib_density_close(density);
     }
 }
@@ -108,7 +121,8 @@ static void gated_product_is_a_mixture(void) {
             gsl_function share = {silu_share, &s};
             double partial[3], whole = integral(&share, -12, 0) + integral(&share, 0, 12);
             nib_density_partial(density, places[k], partial);
-            NIB_CHECKF(fabs(2 * partial[0] - whole) < 1e-10, "%s to %g: %.15g, expected %.15g", name, places[k], 2 * partial[0], whole);
+            NIB_CHECKF(fabs(2 * partial[0] - whole) < 1e-10, "%s to %g: %.15g, expected %.15g", name, places[k],
+                       2 * partial[0], whole);
         }
         nib_density_close(density);
     }
@@ -162,10 +176,14 @@ static void bad_histograms_are_refused(void) {
     struct nib_error error = {NIB_OK, 0, "", ""};
     const struct nib_density *density = NULL;
     static const double down[] = {0, 1, 1}, up[] = {0, 1, 2}, zero[] = {0, 0}, negative[] = {1, -1};
-    CU_ASSERT(nib_density_from_histogram("h", down, up, 2, &density, &error) == NIB_EINVAL && strstr(error.text, "must be finite and ascend"));
-    CU_ASSERT(nib_density_from_histogram("h", up, zero, 2, &density, &error) == NIB_EINVAL && strstr(error.text, "all weights are 0"));
-    CU_ASSERT(nib_density_from_histogram("h", up, negative, 2, &density, &error) == NIB_EINVAL && strstr(error.text, "weight 1 is -1"));
-    CU_ASSERT(nib_density_from_histogram("h", up, up, 0, &density, &error) == NIB_EINVAL && strstr(error.text, "at least one bin"));
+    CU_ASSERT(nib_density_from_histogram("h", down, up, 2, &density, &error) == NIB_EINVAL &&
+              strstr(error.text, "must be finite and ascend"));
+    CU_ASSERT(nib_density_from_histogram("h", up, zero, 2, &density, &error) == NIB_EINVAL &&
+              strstr(error.text, "all weights are 0"));
+    CU_ASSERT(nib_density_from_histogram("h", up, negative, 2, &density, &error) == NIB_EINVAL &&
+              strstr(error.text, "weight 1 is -1"));
+    CU_ASSERT(nib_density_from_histogram("h", up, up, 0, &density, &error) == NIB_EINVAL &&
+              strstr(error.text, "at least one bin"));
     char path[] = "/tmp/nibble-histogram-XXXXXX", name[64];
     int file = mkstemp(path);
     const char *text = "# edges\n-1 2\n0 3x\n1 0\n";
@@ -176,7 +194,9 @@ static void bad_histograms_are_refused(void) {
     unlink(path);
 }
 
-NIB_TEST_MAIN("densities", {"partial moments are integrals of the density", partial_moments_are_integrals_of_the_density},
-              {"gated product is a mixture", gated_product_is_a_mixture}, {"histogram may be lopsided", histogram_may_be_lopsided},
+NIB_TEST_MAIN("densities",
+              {"partial moments are integrals of the density", partial_moments_are_integrals_of_the_density},
+              {"gated product is a mixture", gated_product_is_a_mixture},
+              {"histogram may be lopsided", histogram_may_be_lopsided},
               {"what has no second moment is refused", what_has_no_second_moment_is_refused},
               {"bad histograms are refused", bad_histograms_are_refused})

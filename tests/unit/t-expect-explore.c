@@ -11,10 +11,20 @@ static struct nib_explore_request request_for(const struct nib_explore_grids *gr
     static const int64_t sixteen[] = {16};
     static const struct nib_scale *fp32;
     static const struct nib_rotation *none;
-    if (fp32 == NULL && (nib_scale_open("fp32", &fp32, NULL) != NIB_OK || nib_rotation_open("none", &none, NULL) != NIB_OK)) abort();
-    return (struct nib_explore_request){.grids = grids, .densities = gaussian, .density_count = 1, .blocks = sixteen, .block_count = 1,
-                                        .scales = &fp32, .scale_count = 1, .rotations = &none, .rotation_count = 1,
-                                        .samples = nib_test_full() ? 1 << 24 : 1 << 22, .threads = 2};
+    if (fp32 == NULL &&
+        (nib_scale_open("fp32", &fp32, NULL) != NIB_OK || nib_rotation_open("none", &none, NULL) != NIB_OK))
+        abort();
+    return (struct nib_explore_request){.grids = grids,
+                                        .densities = gaussian,
+                                        .density_count = 1,
+                                        .blocks = sixteen,
+                                        .block_count = 1,
+                                        .scales = &fp32,
+                                        .scale_count = 1,
+                                        .rotations = &none,
+                                        .rotation_count = 1,
+                                        .samples = nib_test_full() ? 1 << 24 : 1 << 22,
+                                        .threads = 2};
 }
 
 /* 12 over 7 grids; the first three confirmed by measurement to 0.02 dB; E2M1 and the uniform grid have their places. */
@@ -33,8 +43,9 @@ static void integer_grids_are_ranked_and_confirmed(void) {
         const struct nib_explore_point *p = &result.point[i];
         CU_ASSERT(p->rank == i + 1 && (i == 0 || p->objective >= result.point[i - 1].objective));
         if (i < 3)
-            NIB_CHECKF(fabs(p->measured.value - p->bias.sqnr_db) < 0.02 && p->measured.error > 0, "%s: measured %.3f +- %.3f, expected %.3f dB",
-                       p->grid->label, p->measured.value, p->measured.error, p->bias.sqnr_db);
+            NIB_CHECKF(fabs(p->measured.value - p->bias.sqnr_db) < 0.02 && p->measured.error > 0,
+                       "%s: measured %.3f +- %.3f, expected %.3f dB", p->grid->label, p->measured.value,
+                       p->measured.error, p->bias.sqnr_db);
         if (strcmp(p->grid->label, "0,1,2,3,4,6,8,12") == 0) e2m1 = strcmp(p->grid->name, "E2M1") == 0;
         if (strcmp(p->grid->label, "0,1,2,3,4,5,6,7") == 0) uniform = strcmp(p->grid->name, "uniform") == 0;
     }
@@ -73,7 +84,8 @@ static void lloyd_ends_where_no_move_helps(void) {
             char text[200] = "0";
             size_t length = 1;
             for (unsigned i = 1; i < 8; i++)
-                length += (size_t)snprintf(text + length, sizeof text - length, ",%.9g", (double)best->level[i] + (i == k ? 0.03 * side : 0));
+                length += (size_t)snprintf(text + length, sizeof text - length, ",%.9g",
+                                           (double)best->level[i] + (i == k ? 0.03 * side : 0));
             struct nib_explore_grids moved = {0};
             NIB_OK_OR_FAIL(nib_explore_add_levels(&moved, text, &plain, &error), error);
             CU_ASSERT(sqnr_of(&moved, 0, "gaussian") < result.point[0].bias.sqnr_db);
@@ -83,15 +95,16 @@ static void lloyd_ends_where_no_move_helps(void) {
     nib_explore_grids_free(&grids);
 }
 
-/* Uniform t is best served by equal steps whatever the start... for a uniform density whose maximum is always at the top
- * the centroids of cells of equal width are their middles, so that equal steps are a fixed point. */
+/* Uniform t is best served by equal steps whatever the start... for a uniform density whose maximum is always at the
+ * top the centroids of cells of equal width are their middles, so that equal steps are a fixed point. */
 static void equal_steps_are_best_for_equal_density(void) {
     struct nib_error error = {NIB_OK, 0, "", ""};
     const struct nib_density *uniform;
     const struct nib_element *start, *best;
     struct nib_expect_plan *plan;
     NIB_OK_OR_FAIL(nib_density_open("uniform", &uniform, &error), error);
-    NIB_OK_OR_FAIL(nib_expect_plan_new(uniform, 4096, &plan, &error), error); /* the one maximum of a block hardly counts */
+    NIB_OK_OR_FAIL(nib_expect_plan_new(uniform, 4096, &plan, &error),
+                   error); /* the one maximum of a block hardly counts */
     NIB_OK_OR_FAIL(nib_element_open("e2m1", &start, &error), error);
     NIB_OK_OR_FAIL(nib_expect_best(plan, start, NIB_OBJECTIVE_MSE, 0, &best, &error), error);
     for (unsigned k = 0; k < 8; k++) /* the top keeps half a bin below it: 7 steps of 6/7 */
@@ -113,7 +126,8 @@ static void other_objectives_are_served(void) {
     NIB_OK_OR_FAIL(nib_expect_grid(plan, best, NIB_RNE, 0, 0, &sums, &error), error);
     nib_bias_of(best, &sums, &bias);
     NIB_CHECKF(fabs(bias.one_minus_alpha) < 1e-5, "1 - alpha = %g", bias.one_minus_alpha);
-    CU_ASSERT(nib_objective_value(NIB_OBJECTIVE_WEIGHTED, 0.25, &(struct nib_bias){.nmse = 4, .one_minus_alpha = -8}) == 5);
+    CU_ASSERT(nib_objective_value(NIB_OBJECTIVE_WEIGHTED, 0.25, &(struct nib_bias){.nmse = 4, .one_minus_alpha = -8}) ==
+              5);
     nib_expect_plan_free(plan);
 }
 
@@ -125,28 +139,35 @@ static void crossing_parts_the_winners(void) {
     char name[3][32];
     NIB_OK_OR_FAIL(nib_explore_add_element(&grids, "e2m1", &plain, &error), error);
     NIB_OK_OR_FAIL(nib_explore_add_element(&grids, "int4", &plain, &error), error);
-    NIB_OK_OR_FAIL(nib_expect_crossing(grids.grid[0].element, grids.grid[1].element, 16, &exponent, &crest, &error), error);
+    NIB_OK_OR_FAIL(nib_expect_crossing(grids.grid[0].element, grids.grid[1].element, 16, &exponent, &crest, &error),
+                   error);
     for (int i = 0; i < 3; i++) snprintf(name[i], sizeof name[i], "gg%.10g", exponent * (1 + 0.2 * (i - 1)));
     CU_ASSERT_DOUBLE_EQUAL(sqnr_of(&grids, 0, name[1]), sqnr_of(&grids, 1, name[1]), 1e-4);
-    CU_ASSERT(sqnr_of(&grids, 0, name[0]) > sqnr_of(&grids, 1, name[0]) && sqnr_of(&grids, 0, name[2]) < sqnr_of(&grids, 1, name[2]));
-    CU_ASSERT(nib_expect_crossing(grids.grid[0].element, grids.grid[0].element, 16, &exponent, &crest, &error) == NIB_ECONVERGE);
+    CU_ASSERT(sqnr_of(&grids, 0, name[0]) > sqnr_of(&grids, 1, name[0]) &&
+              sqnr_of(&grids, 0, name[2]) < sqnr_of(&grids, 1, name[2]));
+    CU_ASSERT(nib_expect_crossing(grids.grid[0].element, grids.grid[0].element, 16, &exponent, &crest, &error) ==
+              NIB_ECONVERGE);
     nib_explore_grids_free(&grids);
 }
 
 static void refused(enum nib_status status, const struct nib_error *error, const char *text) {
-    NIB_CHECKF(status == NIB_EINVAL && strstr(error->text, text) != NULL, "%s: %s (expected: %s)", nib_status_name(status), error->text, text);
+    NIB_CHECKF(status == NIB_EINVAL && strstr(error->text, text) != NULL, "%s: %s (expected: %s)",
+               nib_status_name(status), error->text, text);
 }
 
 static void impossible_grids_are_refused(void) {
     static const struct {
         const char *levels, *says;
-    } bad[] = {{"0", "1 levels; expected 2 to 16"}, {"0,2,1", "must ascend: number 3 is 1"}, {"1,1", "must ascend: number 2"},
-               {"0,1,2,3,4,5,6,7,8", "17 levels; expected 2 to 16"}, {"-1,1,0", "levels must ascend"}, {"0,x", "\"x\" is no number"},
-               {"0,1,", "\"\" is no number"}, {"0,nan", "is no number"}, {"0,1e60", "is not finite"}};
+    } bad[] = {{"0", "1 levels; expected 2 to 16"}, {"0,2,1", "must ascend: number 3 is 1"},
+               {"1,1", "must ascend: number 2"},    {"0,1,2,3,4,5,6,7,8", "17 levels; expected 2 to 16"},
+               {"-1,1,0", "levels must ascend"},    {"0,x", "\"x\" is no number"},
+               {"0,1,", "\"\" is no number"},       {"0,nan", "is no number"},
+               {"0,1e60", "is not finite"}};
     static const struct {
         const char *rule, *says;
-    } wrong[] = {{"float:3,2", "at most 3 bits"}, {"float:2", "float:E,M"}, {"uniform:1", "expected float"}, {"geometric:1", "R > 1"},
-                 {"power", "expected float"},     {"quantiles:cauchy", "no density"}, {"cosine:3", "expected float"}};
+    } wrong[] = {{"float:3,2", "at most 3 bits"}, {"float:2", "float:E,M"},    {"uniform:1", "expected float"},
+                 {"geometric:1", "R > 1"},        {"power", "expected float"}, {"quantiles:cauchy", "no density"},
+                 {"cosine:3", "expected float"}};
     struct nib_error error;
     struct nib_explore_grids grids = {0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -158,10 +179,12 @@ static void impossible_grids_are_refused(void) {
         refused(nib_explore_add_rule(&grids, wrong[i].rule, &plain, &error), &error, wrong[i].says);
     }
     struct nib_explore_shape many = {.as_signed = true};
-    refused(nib_explore_add_levels(&grids, "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", &many, &error), &error, "17 levels");
+    refused(nib_explore_add_levels(&grids, "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", &many, &error), &error,
+            "17 levels");
     refused(nib_explore_add_integers(&grids, 6, &error), &error, "not between 7 and 24");
     CU_ASSERT(grids.count == 0);
-    refused(nib_explore_run(&(struct nib_explore_request){.grids = &grids}, &(struct nib_explore_result){0}, &error), &error, "no grid");
+    refused(nib_explore_run(&(struct nib_explore_request){.grids = &grids}, &(struct nib_explore_result){0}, &error),
+            &error, "no grid");
 }
 
 static const float *levels_of(const struct nib_explore_grids *grids, size_t i, unsigned *count) {
@@ -196,6 +219,7 @@ static void rules_and_shapes_make_the_levels_they_say(void) {
 NIB_TEST_MAIN("explore", {"integer grids are ranked and confirmed", integer_grids_are_ranked_and_confirmed},
               {"Lloyd ends where no move helps", lloyd_ends_where_no_move_helps},
               {"equal steps are best for equal density", equal_steps_are_best_for_equal_density},
-              {"other objectives are served", other_objectives_are_served}, {"crossing parts the winners", crossing_parts_the_winners},
+              {"other objectives are served", other_objectives_are_served},
+              {"crossing parts the winners", crossing_parts_the_winners},
               {"impossible grids are refused", impossible_grids_are_refused},
               {"rules and shapes make the levels they say", rules_and_shapes_make_the_levels_they_say})

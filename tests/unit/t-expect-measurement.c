@@ -9,7 +9,8 @@
 
 enum { COLS = 1024, BLOCK = 16, MOST = 512 };
 
-static const char *const finite_fourth[] = {"gaussian", "laplace", "logistic", "uniform", "silu1", "silu4", "t5", "t9", "gg0.7", "gg3"};
+static const char *const finite_fourth[] = {"gaussian", "laplace", "logistic", "uniform", "silu1",
+                                            "silu4",    "t5",      "t9",       "gg0.7",   "gg3"};
 static const char *const heavy[] = {"t3", "t2.5"};
 enum { DENSITIES = sizeof finite_fourth / sizeof *finite_fourth, HEAVY = sizeof heavy / sizeof *heavy };
 
@@ -19,7 +20,9 @@ static size_t rows(void) {
     if (count == 0) count = nib_test_full() ? 16384 : 256;
     return count;
 }
-static int threads(void) { return nib_test_full() ? 2 : 1; }
+static int threads(void) {
+    return nib_test_full() ? 2 : 1;
+}
 
 static void measure(const struct nib_quantizer *quantizer, const float *x, float amax, struct nib_measurement *out) {
     struct nib_error error = {NIB_OK, 0, "", ""};
@@ -27,7 +30,9 @@ static void measure(const struct nib_quantizer *quantizer, const float *x, float
     struct nib_quantized q;
     struct nib_view view = {x, NIB_F32, rows(), COLS, COLS};
     nib_quantizer_describe(quantizer, &info);
-    NIB_OK_OR_FAIL(nib_quantized_alloc(quantizer, view.rows, COLS, NIB_ALONG_COLS, NIB_WANT_CODES | NIB_WANT_SCALES, &q, &error), error);
+    NIB_OK_OR_FAIL(
+        nib_quantized_alloc(quantizer, view.rows, COLS, NIB_ALONG_COLS, NIB_WANT_CODES | NIB_WANT_SCALES, &q, &error),
+        error);
     struct nib_quantize_options options = {.axis = NIB_ALONG_COLS, .threads = threads()};
     if (info.block->has_tensor_scale) {
         options.has_tensor_amax = true;
@@ -41,7 +46,9 @@ static void measure(const struct nib_quantizer *quantizer, const float *x, float
 
 /* How many comparisons share the family-wise error, and the quantile of Student's t that follows: standard errors have
  * 31 degrees of freedom. */
-static double quantile(size_t comparisons) { return gsl_cdf_tdist_Qinv(1e-4 / (double)comparisons / 2, NIB_BATCHES - 1); }
+static double quantile(size_t comparisons) {
+    return gsl_cdf_tdist_Qinv(1e-4 / (double)comparisons / 2, NIB_BATCHES - 1);
+}
 
 static size_t compared, family;
 
@@ -50,8 +57,8 @@ static void agrees(const char *label, const char *what, struct nib_estimate got,
     if (isnan(expected) && isnan(got.value)) return;
     compared++;
     double bound = quantile(family) * (isnan(got.error) ? 0 : got.error) + 1e-6 * size;
-    NIB_CHECKF(fabs(got.value - expected) <= bound, "%s, %s: measured %.8g +- %.2g, expected %.8g", label, what, got.value,
-               got.error, expected);
+    NIB_CHECKF(fabs(got.value - expected) <= bound, "%s, %s: measured %.8g +- %.2g, expected %.8g", label, what,
+               got.value, got.error, expected);
 }
 
 static void compare_levels(const char *label, const struct nib_element *element, const struct nib_measurement *m,
@@ -68,7 +75,8 @@ static void compare_levels(const char *label, const struct nib_element *element,
         snprintf(what, sizeof what, "share of level %g", (double)element->level[c]);
         agrees(label, what, level.share, share, 1);
         snprintf(what, sizeof what, "mean error at level %g", (double)element->level[c]);
-        agrees(label, what, level.error, expected->code_error[c] / (double)expected->code_count[c], (double)element->max_magnitude);
+        agrees(label, what, level.error, expected->code_error[c] / (double)expected->code_count[c],
+               (double)element->max_magnitude);
     }
 }
 
@@ -84,10 +92,10 @@ static void compare(const char *label, const struct nib_element *element, const 
     nib_measurement_estimates(m, estimate);
     nib_bias_of(element, sums, &expected);
     for (int s = 0; s < NIB_STATISTICS; s++) {
-        bool energy = !(s == NIB_STATISTIC_b || s == NIB_STATISTIC_b_relative || s == NIB_STATISTIC_b_eff || s == NIB_STATISTIC_b_zero ||
-                        s == NIB_STATISTIC_b_interior || s == NIB_STATISTIC_b_top || s == NIB_STATISTIC_clipped ||
-                        s == NIB_STATISTIC_underflow || s == NIB_STATISTIC_crest || s == NIB_STATISTIC_kurtosis ||
-                        s == NIB_STATISTIC_code_entropy);
+        bool energy = !(s == NIB_STATISTIC_b || s == NIB_STATISTIC_b_relative || s == NIB_STATISTIC_b_eff ||
+                        s == NIB_STATISTIC_b_zero || s == NIB_STATISTIC_b_interior || s == NIB_STATISTIC_b_top ||
+                        s == NIB_STATISTIC_clipped || s == NIB_STATISTIC_underflow || s == NIB_STATISTIC_crest ||
+                        s == NIB_STATISTIC_kurtosis || s == NIB_STATISTIC_code_entropy);
         double value = nib_bias_get(&expected, (enum nib_statistic)s);
         if ((energy && !weighted) || too_rare((enum nib_statistic)s, value)) continue;
         if (s == NIB_STATISTIC_nmse_coherent) continue; /* the square of 1 - alpha, which is compared */
@@ -103,7 +111,8 @@ static struct case_ {
 } cases[MOST];
 static size_t case_count;
 
-static void add_case(enum nib_status status, const struct nib_quantizer *quantizer, const char *label, struct nib_error *error) {
+static void add_case(enum nib_status status, const struct nib_quantizer *quantizer, const char *label,
+                     struct nib_error *error) {
     NIB_OK_OR_FAIL(status, *error);
     if (case_count == MOST) abort();
     cases[case_count].quantizer = quantizer;
@@ -120,7 +129,8 @@ static void open_cases(void) {
             const struct nib_scale *scale;
             const struct nib_quantizer *quantizer = NULL;
             char label[128];
-            snprintf(label, sizeof label, "%s with %s", nib_registry_name("elements", i), nib_registry_name("scales", k));
+            snprintf(label, sizeof label, "%s with %s", nib_registry_name("elements", i),
+                     nib_registry_name("scales", k));
             NIB_OK_OR_FAIL(nib_element_open(nib_registry_name("elements", i), &element, &error), error);
             NIB_OK_OR_FAIL(nib_scale_open(nib_registry_name("scales", k), &scale, &error), error);
             enum nib_status status = nib_quantizer_of_grid(element, scale, BLOCK, &quantizer, &error);
@@ -187,7 +197,8 @@ static void compare_all(const struct nib_density *density, const float *x) {
             for (unsigned b = 0; b < m.batches; b++) m.batch[b].block_count = 0;
         }
         compare(label, info.block->element, &m, &sums, weighted);
-        /* A tensor amax far below the largest blocks saturates their scale: their energy is lost as rarely as it occurs. */
+        /* A tensor amax far below the largest blocks saturates their scale: their energy is lost as rarely as it
+         * occurs. */
         if (!weighted && info.block->scale->max_value > 1e6f)
             compare_medians(density, &cases[i], info.block->element, &m, &sums);
     }
@@ -210,8 +221,8 @@ static double median_of(double *values, size_t count) {
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-/* Where the fourth moment is infinite, ratios of energies have no standard error: the median of the batches stands within
- * the scatter of the batches. Counts and errors in units of the grid are bounded, and compared as before. */
+/* Where the fourth moment is infinite, ratios of energies have no standard error: the median of the batches stands
+ * within the scatter of the batches. Counts and errors in units of the grid are bounded, and compared as before. */
 static void compare_medians(const struct nib_density *density, const struct case_ *c, const struct nib_element *element,
                             const struct nib_measurement *m, const struct nib_sums *sums) {
     static const enum nib_statistic energies[] = {NIB_STATISTIC_alpha, NIB_STATISTIC_sqnr_db, NIB_STATISTIC_norm_ratio,
@@ -227,8 +238,9 @@ static void compare_medians(const struct nib_density *density, const struct case
         double median = median_of(value, m->batches);
         for (unsigned b = 0; b < m->batches; b++) deviation[b] = fabs(value[b] - median);
         double scatter = 1.4826 * median_of(deviation, m->batches);
-        NIB_CHECKF(fabs(median - truth) <= 4 * scatter + 1e-6, "%s, %s, %s: median of batches %.6g, scatter %.2g, expected %.6g",
-                   nib_density_name(density), c->label, nib_statistic_name(energies[e]), median, scatter, truth);
+        NIB_CHECKF(fabs(median - truth) <= 4 * scatter + 1e-6,
+                   "%s, %s, %s: median of batches %.6g, scatter %.2g, expected %.6g", nib_density_name(density),
+                   c->label, nib_statistic_name(energies[e]), median, scatter, truth);
     }
 }
 
