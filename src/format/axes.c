@@ -54,6 +54,13 @@ static bool is_e2m1(const struct nib_element *element) {
     return same;
 }
 
+/* Sign and magnitude, as int4-quarter. */
+static bool has_equal_steps(const struct nib_element *element) {
+    bool equal = element->symmetric && element->has_negative_zero;
+    for (int i = 0; i < 8; i++) equal = equal && element->level[i] == (float)i * element->level[1];
+    return equal;
+}
+
 bool nib_axis_applies(enum nib_applies applies, const struct nib_block *block) {
     switch (applies) {
     case NIB_APPLIES_TENSOR: return block->has_tensor_scale;
@@ -63,6 +70,7 @@ bool nib_axis_applies(enum nib_applies applies, const struct nib_block *block) {
     case NIB_APPLIES_NOT_E8M0: return block->scale->kind != NIB_SCALE_E8M0;
     case NIB_APPLIES_E2M1:
     case NIB_APPLIES_E2M1_SR: return is_e2m1(block->element);
+    case NIB_APPLIES_FLOOR_ADD: return is_e2m1(block->element) || has_equal_steps(block->element);
     case NIB_APPLIES_SR:
     case NIB_APPLIES_SR_BITS:
     case NIB_APPLIES_SELECT:
@@ -82,6 +90,7 @@ const char *nib_applies_text(enum nib_applies applies) {
     case NIB_APPLIES_SR_BITS: return "stochastic rounding, set before it, in a form that takes any number of bits";
     case NIB_APPLIES_E2M1:
     case NIB_APPLIES_E2M1_SR: return "E2M1 elements";
+    case NIB_APPLIES_FLOOR_ADD: return "E2M1 elements, or equal steps with a sign and a magnitude";
     case NIB_APPLIES_SELECT: return "a choice of select other than none, set before it";
     case NIB_APPLIES_ANY: break;
     }

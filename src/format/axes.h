@@ -32,7 +32,7 @@ struct nib_axes {
 
 enum nib_applies { NIB_APPLIES_ANY, NIB_APPLIES_TENSOR, NIB_APPLIES_NO_TENSOR, NIB_APPLIES_E8M0, NIB_APPLIES_NOT_E8M0, NIB_APPLIES_SR,
                    NIB_APPLIES_SELECT, NIB_APPLIES_SR_BITS, NIB_APPLIES_E2M1_SR, NIB_APPLIES_E2M1,
-                   NIB_APPLIES_ONE_LINE };
+                   NIB_APPLIES_ONE_LINE, NIB_APPLIES_FLOOR_ADD };
 
 struct nib_axis_choice {
     const char *name, *what;

@@ -170,11 +170,14 @@ static uint8_t number_code(const struct nib_quantizer *q, bool bf16, float x, fl
     const struct nib_axes *axes = &q->axes;
     const struct nib_element *element = q->block->element;
     float rounded = sum_reaches_one(q, bf16, y) ? copysignf(element->level[1], y) : y;
-    if (axes->rounding == NIB_ROUNDING_RTZ_LOG2_INPUT && fabsf(y) < 8 && nib_bits_of_float(fabsf(y)) >= (bf16 ? 0x40FE9E10u : 0x40FFFFFFu))
+    if (axes->rounding == NIB_ROUNDING_RTZ_LOG2_INPUT && fabsf(y) < 8 && nib_log2_reaches_3(fabsf(y), bf16))
         rounded = copysignf(4, y);
     if (axes->rounding == NIB_ROUNDING_RNE_DROP && fabsf(y) < 1) rounded = copysignf(truncf(fabsf(y) * 0x1p23f) * 0x1p-23f, y);
-    uint8_t code = nib_axes_stochastic(axes) ? nib_sr_code_by_form(q, y, random)
-                                             : (uint8_t)nib_round_code(&q->rule, nib_bits_of_float(rounded));
+    uint8_t code;
+    if (!nib_axes_stochastic(axes))
+        code = (uint8_t)nib_round_code(&q->rule, nib_bits_of_float(rounded));
+    else
+        code = axes->sr_form == NIB_SR_FLOOR_ADD ? nib_sr_floor_add(element, y, random, bf16) : nib_sr_code_by_form(q, y, random);
     if (nib_axes_stochastic(axes) && axes->sr_form == NIB_SR_RINT) return code; /* its sign is its own */
     if (isinf(y) && axes->element_inf == NIB_ELEMENT_INF_ZERO) return signbit(y) ? q->code_of_minus_zero : q->code_of_zero;
     if (!element->has_negative_zero || axes->signed_zero == NIB_SIGNED_ZERO_KEEP) return code;

@@ -22,6 +22,12 @@ uint8_t nib_sr_code_compared(const struct nib_element *element, float y, unsigne
 /* The form, and the number of bits, that the quantizer's axes say. */
 struct nib_quantizer;
 uint8_t nib_sr_code_by_form(const struct nib_quantizer *q, float y, uint32_t r);
+/* The form floor-add, where the input, and with it y, may be bfloat16; above, it is binary32. */
+uint8_t nib_sr_floor_add(const struct nib_element *element, float y, uint32_t r, bool bf16);
+/* microxcaling: log2 of the magnitude, in the type of the input, rounds to 3 just below 8. */
+static inline bool nib_log2_reaches_3(float magnitude, bool bf16) {
+    return magnitude >= (bf16 ? 0x1.fd3c2p+2f : 0x1.fffffep+2f);
+}
 
 /* curand_uniform of a word, as torch uses it: 1 becomes 0. */
 float nib_torch_uniform(uint32_t r);

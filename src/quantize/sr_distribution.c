@@ -28,6 +28,7 @@ uint64_t nib_sr_distribution(const struct nib_quantizer *q, float y, uint64_t co
     case NIB_SR_COMPARE_NEXT: between(q, y, 0, 0x7FFFFFFF, 0, 2, count); break;
     case NIB_SR_DITHER: between(q, y, 0, (1u << 23) - 1, 9, 512, count); break;
     case NIB_SR_MSLK: between(q, y, 0, (1u << 22) - 1, 0, 1024, count); break;
+    case NIB_SR_FLOOR_ADD:
     case NIB_SR_RINT: { /* the last words give 0 again */
         uint64_t last = UINT32_MAX;
         while (nib_torch_uniform((uint32_t)last) == 0) last--;

@@ -1,5 +1,6 @@
 /* Forms of stochastic rounding that real kernels have, operation by operation. */
 #include <math.h>
+#include "core/convert.h"
 #include "core/key.h"
 #include "format/quantizer.h"
 #include "quantize/approx.h"
@@ -69,6 +70,20 @@ static uint8_t mslk(float y, uint32_t r) {
     return nearest(isnan(t) || isinf(y) || signbit(t) != signbit(y) ? y : t);
 }
 
+static float to_bf16(float x) { return nib_float_of_bits(nib_bits_of_bf16(nib_bf16_of_bits(nib_bits_of_float(x)))); }
+
+/* The binade is read off a logarithm that may round up; what is not above the largest level then is one all the same. */
+uint8_t nib_sr_floor_add(const struct nib_element *element, float y, uint32_t r, bool bf16) {
+    float a = fabsf(y), u = nib_torch_uniform(r), step = element->level[1];
+    if (bf16) u = to_bf16(u);
+    if (u == 1) u = 0;
+    if (element->level[7] != 7 * step) step = nib_log2_reaches_3(a, bf16) ? 4 : step_at(a); /* E2M1 */
+    float sum = a / step + u, value = floorf(bf16 ? to_bf16(sum) : sum) * step;
+    uint8_t code = 0;
+    while (code < 7 && element->level[code + 1] <= value) code++;
+    return (uint8_t)(code | (signbit(y) ? 8 : 0));
+}
+
 uint8_t nib_sr_code_by_form(const struct nib_quantizer *q, float y, uint32_t r) {
     const struct nib_element *element = q->block->element;
     unsigned n = 8 * nib_axes_random_bytes(&q->axes);
@@ -82,6 +97,7 @@ uint8_t nib_sr_code_by_form(const struct nib_quantizer *q, float y, uint32_t r) 
     case NIB_SR_COMPARE: return compare(y, r, false);
     case NIB_SR_COMPARE_NEXT: return compare(y, r, true);
     case NIB_SR_DITHER: return dither(y, r);
+    case NIB_SR_FLOOR_ADD: return nib_sr_floor_add(element, y, r, false);
     case NIB_SR_MSLK: return mslk(y, r);
     case NIB_AXIS_sr_form_COUNT: break;
     }

@@ -2,6 +2,7 @@
  * against counting. */
 #include "core/key.h"
 #include "core/philox.h"
+#include "format/quantizer.h"
 #include "nib_test.h"
 #include "quantize/isa.h"
 
@@ -101,9 +102,10 @@ static void transformer_engine_is_reproduced(void) {
 
 /* What counting finds, for every integer of 8 and 16 bits, and a sample of 32. */
 static void distributions_are_those_of_counting(void) {
-    static const char *const forms[] = {"carry", "half", "nearest", "odd", "te", "rint", "compare", "compare-next", "dither", "mslk"};
+    static const char *const forms[] = {"carry", "half", "nearest", "odd", "te", "rint", "compare", "compare-next", "dither",
+                                        "floor-add", "mslk"};
     static const float x[] = {0, 0.1f, 0.25f, 0.6f, 0.75f, 1, 1.3f, 1.999f, 2.2509765625f, 3.5f, 4.000001f, 5.5f, 6, 9, -0.1f, -2.7f, -0.0f};
-    for (size_t f = 0; f < 10; f++) {
+    for (size_t f = 0; f < 11; f++) {
         const struct nib_quantizer *q = rounding(forms[f], f < 4 ? (f % 2 ? "16" : "8") : NULL);
         unsigned long long wrong = 0;
         for (size_t i = 0; i < sizeof x / sizeof *x; i++) {
@@ -134,6 +136,22 @@ static void catalogued_differences_hold(void) {
     nib_quantizer_close(carry);
     nib_quantizer_close(te);
     nib_quantizer_close(mslk);
+}
+
+/* microxcaling's dither by hand. r = 0 gives u = 2^-33, all ones u = 1, which becomes 0; log2 of the number below 8
+ * rounds to 3, so that number counts in steps of 4; in bfloat16 1 - 2^-8 + u rounds to 1 for u = 2^-9 already. */
+static void floor_add_rounds_its_sum(void) {
+    static const float below_8 = 0x1.fffffep+2f, below_8_bf16 = 0x1.fep+2f;
+    const struct nib_quantizer *q = rounding("floor-add", NULL);
+    CU_ASSERT(nib_sr_code_by_form(q, below_8, 0) == 6 && nib_sr_code_by_form(q, 0x1.fffffcp+2f, 0) == 7);
+    CU_ASSERT(nib_sr_code_by_form(q, -below_8, 0x80000000u) == 15 && nib_sr_code_by_form(q, 8, 0) == 7);
+    CU_ASSERT(nib_sr_floor_add(q->block->element, below_8_bf16, 0, true) == 6);
+    CU_ASSERT(nib_sr_floor_add(q->block->element, below_8_bf16, 0, false) == 7);
+    CU_ASSERT(nib_sr_floor_add(q->block->element, 0x1.fep-2f, 0x800000u, true) == 1);
+    CU_ASSERT(nib_sr_floor_add(q->block->element, 0x1.fep-2f, 0x800000u, false) == 0);
+    CU_ASSERT(nib_sr_code_by_form(q, 0.25f, UINT32_MAX) == 0 && nib_sr_code_by_form(q, 0.25f, 0xFFFFFF00u) == 1);
+    CU_ASSERT(nib_sr_floor_add(q->block->element, 0.25f, 0xFFBFFF00u, true) == 0);
+    nib_quantizer_close(q);
 }
 
 /* Row SRb: rbits = 11FF2233, all 1.9: the second element gets 2.0 from FF by PTX and 1.5 from 22 in software; the
@@ -246,6 +264,7 @@ NIB_TEST_MAIN("forms of stochastic rounding", {"gfloat is reproduced", gfloat_is
               {"TransformerEngine is reproduced", transformer_engine_is_reproduced},
               {"distributions are those of counting", distributions_are_those_of_counting},
               {"catalogued differences hold", catalogued_differences_hold},
+              {"floor-add rounds its sum", floor_add_rounds_its_sum},
               {"the operand of cvt.rs swaps the middle bytes", the_operand_of_cvt_rs_swaps_the_middle_bytes},
               {"MS-EDEN corrects groups of 128", eden_corrects_groups_of_128},
               {"reported cases hold", reported_cases_hold})
