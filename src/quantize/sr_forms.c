@@ -72,7 +72,7 @@ static uint8_t mslk(float y, uint32_t r) {
 
 static float to_bf16(float x) { return nib_float_of_bits(nib_bits_of_bf16(nib_bf16_of_bits(nib_bits_of_float(x)))); }
 
-/* The binade is read off a logarithm that may round up; what is not above the largest level then is one all the same. */
+/* The binade is read off a logarithm, which rounds up just below 8: there the sum counts in steps of 4, as from 8 on. */
 uint8_t nib_sr_floor_add(const struct nib_element *element, float y, uint32_t r, bool bf16) {
     float a = fabsf(y), u = nib_torch_uniform(r), step = element->level[1];
     if (bf16) u = to_bf16(u);
