@@ -1,5 +1,6 @@
 #include "quantize/stages.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 #include "base/error.h"
@@ -166,8 +167,9 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     fill_consts(q, t, &out->k);
     bool by_input = t->bf16 && axes->scale_precision == NIB_SCALE_PRECISION_INPUT;
     out->block_scale = by_input ? isa->block_scale_bf16[axes->block_scale] : isa->block_scale[axes->block_scale];
+    /* what is finite stays below FLT_MAX by itself */
     bool bounded = q->block->scale->kind != NIB_SCALE_E8M0 &&
-                   (!isinf(axes->scale_max) || axes->scale_min > 0 || axes->scale_if_zero > 0);
+                   (axes->scale_max < FLT_MAX || axes->scale_min > 0 || axes->scale_if_zero > 0);
     out->bound = bounded ? isa->bound : NULL;
     out->codec = codec_of(q, isa);
     out->straight_through = axes->scale_ste == NIB_SCALE_STE_ON ? isa->straight_through : NULL;
