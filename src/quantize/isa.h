@@ -36,6 +36,7 @@ struct nib_consts {
     int32_t threshold[NIB_THRESHOLDS];
     uint64_t codes;
     float level[NIB_CODES];
+    int error_order;
     /* stochastic rounding */
     struct nib_sr_grid sr;
     bool translated;             /* counts are not codes */
@@ -55,6 +56,10 @@ typedef void nib_element_stage(const struct nib_consts *k, const float *restrict
 /* The same with random bytes, as many per element as the choice of sr_bits says. */
 typedef void nib_stochastic_stage(const struct nib_consts *k, const float *restrict x, const float *restrict factor,
                                   const uint8_t *restrict random, size_t blocks, unsigned size, uint8_t *restrict codes);
+
+/* The error of each block of 16 elements, by the error axes. */
+typedef void nib_error_stage(const struct nib_consts *k, const float *restrict x, const uint8_t *restrict codes,
+                             const float *restrict s, size_t blocks, float *restrict errors);
 
 enum nib_operation { NIB_MULTIPLY, NIB_DIVIDE, NIB_OPERATIONS };
 /* KEEP, NEGATIVE, DROP, NONPOSITIVE: the signed_zero axis on a symmetric grid; GRID: any grid, sign kept. */
@@ -82,6 +87,7 @@ struct nib_isa {
     nib_element_stage *encode[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_ENCODINGS];
     nib_philox_stage *philox;
     nib_stochastic_stage *stochastic[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_AXIS_sr_bits_COUNT];
+    nib_error_stage *errors[NIB_AXIS_error_value_COUNT][NIB_AXIS_error_metric_COUNT]; /* order: k->error_order */
     void (*pack)(const uint8_t *restrict codes, size_t count, uint8_t *restrict packed); /* count even */
     nib_scale_stage *dequantize[NIB_AXIS_dequantize_COUNT];
     /* level * factor (* second) */

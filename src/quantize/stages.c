@@ -149,7 +149,7 @@ static bool plain(const struct nib_quantizer *q, const struct nib_tensor_scale *
     return !empty_tensor && axes->flush == NIB_FLUSH_OFF && axes->element_inf == NIB_ELEMENT_INF_SATURATE &&
            axes->input_precision == NIB_INPUT_EXACT &&
            axes->e8m0_low == NIB_E8M0_LOW_CLAMP && axes->e8m0_high == NIB_E8M0_HIGH_CLAMP &&
-           axes->tiny_block == NIB_TINY_BLOCK_KEEP && axes->procedure == NIB_PROCEDURE_AXES && axes->select == NIB_SELECT_NONE;
+           axes->tiny_block == NIB_TINY_BLOCK_KEEP && axes->procedure == NIB_PROCEDURE_AXES && (axes->select == NIB_SELECT_NONE || axes->select == NIB_SELECT_4OVER6);
 }
 
 /* A power of two has an exact reciprocal, however the axis says that it divides. */
@@ -158,6 +158,16 @@ static bool divides_by_power(const struct nib_quantizer *q) {
     return q->block->scale->kind == NIB_SCALE_E8M0 &&
            (choice == NIB_ELEMENT_X_OVER_S || choice == NIB_ELEMENT_X_RS || choice == NIB_ELEMENT_X_DIV_S ||
             choice == NIB_ELEMENT_X_RDIV_S || choice == NIB_ELEMENT_X_POW2 || choice == NIB_ELEMENT_X_FTZ_POW2);
+}
+
+/* Two candidates in blocks of 16 elements of one line, added in an order that the stage knows. */
+static nib_error_stage *errors_of(const struct nib_quantizer *q, const struct nib_isa *isa) {
+    const struct nib_axes *axes = &q->axes;
+    bool known = axes->error_order == NIB_ERROR_ORDER_SEQUENTIAL || axes->error_order == NIB_ERROR_ORDER_TREE ||
+                 axes->error_order == NIB_ERROR_ORDER_LANES;
+    bool fits = q->block->block_rows == 1 && q->block->block_cols == 16 && !nib_axes_stochastic(axes) &&
+                axes->value_zero == NIB_VALUE_ZERO_KEEP;
+    return axes->select == NIB_SELECT_4OVER6 && known && fits ? isa->errors[axes->error_value][axes->error_metric] : NULL;
 }
 
 void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa, bool reference,
@@ -183,6 +193,9 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     if (axes->dequantize == NIB_DEQUANTIZE_QS_X_D) out->second = t->decode;
     bool complete = out->block_scale && out->codec && out->factor && (out->encode || out->stochastic) && out->dequantize &&
                     plain(q, t);
+    out->errors = errors_of(q, isa);
+    out->k.error_order = axes->error_order;
+    if (axes->select != NIB_SELECT_NONE && out->errors == NULL) complete = false;
     bool finite = isfinite(t->amax) && isfinite(t->encode) && isfinite(t->decode);
     out->reference = reference || !complete || !finite;
 }

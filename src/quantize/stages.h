@@ -16,6 +16,7 @@ struct nib_stages {
     void (*straight_through)(const float *restrict v, float *restrict s); /* or NULL */
     nib_element_stage *encode;
     nib_stochastic_stage *stochastic; /* instead of encode */
+    nib_error_stage *errors;     /* where there are two candidates, else NULL */
     enum nib_operation operation;
     float second;                /* dequantization multiplies by this last */
 };
@@ -37,6 +38,12 @@ struct nib_walk {
 };
 void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis, struct nib_walk *out);
 
+/* Block scales of a tile, stage by stage. */
+struct nib_tile_scales {
+    uint32_t code[NIB_TILE];
+    float v[NIB_TILE], s[NIB_TILE], factor[NIB_TILE];
+};
+
 /* Buffers of one worker. */
 struct nib_scratch {
     float *x, *values;
@@ -45,8 +52,10 @@ struct nib_scratch {
     uint8_t *block_codes;
     uint8_t *random;             /* of the tile */
     uint32_t *block_random;
-    uint32_t amax[NIB_TILE], scale[NIB_TILE];
-    float b[NIB_TILE], v[NIB_TILE], s[NIB_TILE], factor[NIB_TILE], back[NIB_TILE];
+    uint8_t *other_codes;        /* of the second candidate */
+    uint32_t amax[NIB_TILE];
+    float b[NIB_TILE], base[NIB_TILE], back[NIB_TILE];
+    struct nib_tile_scales chosen, other;
 };
 struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_error *error);
 void nib_scratch_free(struct nib_scratch *scratch);

@@ -17,10 +17,11 @@ struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_erro
     size_t block = (size_t)walk->block_rows * walk->block_size;
     scratch->block_x = nib_alloc(block, sizeof *scratch->block_x, "a block of elements", error);
     scratch->block_codes = nib_alloc(block, 1, "a block of codes", error);
+    scratch->other_codes = nib_alloc(count, 1, "codes of a second candidate", error);
     scratch->block_values = nib_alloc(block, sizeof *scratch->block_values, "a block of values", error);
     scratch->random = nib_alloc(count, walk->random.bytes, "random bits", error);
     scratch->block_random = nib_alloc(block, sizeof *scratch->block_random, "random bits of a block", error);
-    if (scratch->x && scratch->values && scratch->codes && scratch->block_x && scratch->block_values && scratch->block_codes &&
+    if (scratch->x && scratch->other_codes && scratch->values && scratch->codes && scratch->block_x && scratch->block_values && scratch->block_codes &&
         scratch->random && scratch->block_random)
         return scratch;
     nib_scratch_free(scratch);
@@ -32,6 +33,7 @@ void nib_scratch_free(struct nib_scratch *scratch) {
     free(scratch->x);
     free(scratch->values);
     free(scratch->codes);
+    free(scratch->other_codes);
     free(scratch->block_x);
     free(scratch->block_codes);
     free(scratch->random);
@@ -131,7 +133,7 @@ static void reference_block(const struct nib_stages *stages, const struct nib_wa
     nib_ref_quantize(stages->q, &stages->k.tensor, &block);
     for (size_t r = 0; r < w->block_rows; r++) {
         size_t line = band * w->block_rows + r, at = line * w->tile_inner + column * size;
-        scratch->scale[line * w->tile_blocks + column] = block.scale;
+        scratch->chosen.code[line * w->tile_blocks + column] = block.scale;
         memcpy(p->codes + at, codes + r * size, size);
         if (want_values) memcpy(p->values + at, block.values + r * size, size * sizeof *p->values);
     }
@@ -145,52 +147,87 @@ static void count_specials(const float *x, size_t count, struct nib_specials *sp
     }
 }
 
-/* Scales of the tile: amax, over all lines of a block, then the stages. */
-static void scale_stages(const struct nib_stages *stages, const struct nib_walk *w, struct nib_scratch *t, size_t blocks) {
+/* The amax of blocks, over all their lines. */
+static void block_amaxes(const struct nib_walk *w, struct nib_scratch *t, size_t blocks) {
     for (size_t i = 0; i < blocks; i++) t->b[i] = nib_float_of_bits(t->amax[i]);
-    if (w->block_rows > 1)
-        for (size_t band = 0; band < blocks; band += w->block_rows * w->tile_blocks)
-            for (size_t c = 0; c < w->tile_blocks; c++) {
-                uint32_t most = 0; /* as bits, so that a NaN stays for the screen to see */
-                for (size_t r = 0; r < w->block_rows; r++) {
-                    uint32_t line = t->amax[band + r * w->tile_blocks + c];
-                    most = line > most ? line : most;
-                }
-                for (size_t r = 0; r < w->block_rows; r++)
-                    t->b[band + r * w->tile_blocks + c] = nib_float_of_bits(most);
+    if (w->block_rows == 1) return;
+    for (size_t band = 0; band < blocks; band += w->block_rows * w->tile_blocks)
+        for (size_t c = 0; c < w->tile_blocks; c++) {
+            uint32_t most = 0; /* as bits, so that a NaN stays for the screen to see */
+            for (size_t r = 0; r < w->block_rows; r++) {
+                uint32_t line = t->amax[band + r * w->tile_blocks + c];
+                most = line > most ? line : most;
             }
-    stages->block_scale(&stages->k, t->b, t->v);
-    if (stages->bound != NULL) {
-        float bounded[NIB_TILE];
-        stages->bound(&stages->k, t->v, bounded);
-        memcpy(t->v, bounded, sizeof bounded);
-    }
-    stages->codec(&stages->k, t->v, t->scale, t->s);
-    if (stages->straight_through != NULL) stages->straight_through(t->v, t->s);
-    stages->factor(&stages->k, t->s, t->factor);
+            for (size_t r = 0; r < w->block_rows; r++) t->b[band + r * w->tile_blocks + c] = nib_float_of_bits(most);
+        }
+}
+
+/* From scales before bounds and rounding, times `expand`, to the factors of elements. */
+static void scale_stages(const struct nib_stages *stages, const float *base, float expand, struct nib_tile_scales *to) {
+    float expanded[NIB_TILE];
+    for (int i = 0; i < NIB_TILE; i++) expanded[i] = base[i] * expand;
+    if (stages->bound != NULL)
+        stages->bound(&stages->k, expanded, to->v);
+    else
+        memcpy(to->v, expanded, sizeof expanded);
+    stages->codec(&stages->k, to->v, to->code, to->s);
+    if (stages->straight_through != NULL) stages->straight_through(to->v, to->s);
+    stages->factor(&stages->k, to->s, to->factor);
 }
 
 /* Whether sub-block i must go to the reference; settles the factor of zero scales. */
-static bool is_special(const struct nib_stages *stages, struct nib_scratch *t, size_t i) {
+static bool is_special(const struct nib_stages *stages, const struct nib_scratch *t, struct nib_tile_scales *scales, size_t i) {
     const struct nib_axes *axes = &stages->q->axes;
     const struct nib_consts *k = &stages->k;
-    if (t->amax[i] >= NIB_BITS_INFINITY || !(t->v[i] < INFINITY) || !(t->s[i] < k->s_high)) return true;
-    if (axes->scale_overflow == NIB_SCALE_OVERFLOW_NAN && t->v[i] > k->largest_scale) return true;
-    if (t->v[i] < k->v_low && t->b[i] != 0) return true;
-    if (!(t->b[i] * t->factor[i] < k->y_high) && !isinf(k->y_high)) return true;
-    if (t->s[i] == 0 && t->b[i] == 0 && axes->zero_scale == NIB_ZERO_SCALE_ONE) {
-        t->factor[i] = stages->operation == NIB_MULTIPLY ? 0 : INFINITY;
+    const float v = scales->v[i], s = scales->s[i];
+    float *factor = &scales->factor[i];
+    if (t->amax[i] >= NIB_BITS_INFINITY || !(v < INFINITY) || !(s < k->s_high)) return true;
+    if (axes->scale_overflow == NIB_SCALE_OVERFLOW_NAN && v > k->largest_scale) return true;
+    if (v < k->v_low && t->b[i] != 0) return true;
+    if (!(t->b[i] * *factor < k->y_high) && !isinf(k->y_high)) return true;
+    if (s == 0 && t->b[i] == 0 && axes->zero_scale == NIB_ZERO_SCALE_ONE) {
+        *factor = stages->operation == NIB_MULTIPLY ? 0 : INFINITY;
         return false;
     }
     /* +0 and x*0 are the same where the encoding drops the sign of zero */
     bool drops_sign = axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE || axes->signed_zero == NIB_SIGNED_ZERO_DROP ||
                       axes->rounding == NIB_ROUNDING_FLOAT_BITS || !stages->q->rule.symmetric;
-    if (t->s[i] == 0 && (axes->zero_scale == NIB_ZERO_SCALE_X0 || (axes->zero_scale == NIB_ZERO_SCALE_PLUS && drops_sign))) {
-        t->factor[i] = stages->operation == NIB_MULTIPLY ? 0 : INFINITY; /* either way x*0 */
+    if (s == 0 && (axes->zero_scale == NIB_ZERO_SCALE_X0 || (axes->zero_scale == NIB_ZERO_SCALE_PLUS && drops_sign))) {
+        *factor = stages->operation == NIB_MULTIPLY ? 0 : INFINITY; /* either way x*0 */
         return false;
     }
-    if (t->s[i] == 0 && axes->zero_scale != NIB_ZERO_SCALE_FORMULA) return true;
-    return !(t->factor[i] < INFINITY) || (stages->operation == NIB_DIVIDE && t->factor[i] == 0);
+    if (s == 0 && axes->zero_scale != NIB_ZERO_SCALE_FORMULA) return true;
+    return !(*factor < INFINITY) || (stages->operation == NIB_DIVIDE && *factor == 0);
+}
+
+/* Adds to special[] the blocks that the stages do not compute; true if there are any. */
+static bool find_specials(const struct nib_stages *stages, const struct nib_scratch *t, struct nib_tile_scales *scales,
+                          size_t blocks, bool *special) {
+    bool any = false;
+    if (!stages->isa->screen(&stages->k, t->b, scales->v, scales->s, scales->factor, blocks)) return false;
+    for (size_t i = 0; i < blocks; i++) {
+        special[i] |= is_special(stages, t, scales, i);
+        any |= special[i];
+    }
+    return any;
+}
+
+/* The second candidate, and for each block the better one; the first stays where neither is. */
+static bool choose(const struct nib_stages *stages, struct nib_scratch *t, const struct place *p, size_t blocks, bool *special) {
+    enum { SIZE = 16 };
+    float first[NIB_TILE], second[NIB_TILE];
+    scale_stages(stages, t->base, 1.5f, &t->other);
+    bool any = find_specials(stages, t, &t->other, blocks, special);
+    stages->encode(&stages->k, p->x, t->other.factor, blocks, SIZE, t->other_codes);
+    stages->errors(&stages->k, p->x, p->codes, t->chosen.s, blocks, first);
+    stages->errors(&stages->k, p->x, t->other_codes, t->other.s, blocks, second);
+    for (size_t i = 0; i < blocks; i++) {
+        if (!(second[i] < first[i])) continue;
+        memcpy(p->codes + i * SIZE, t->other_codes + i * SIZE, SIZE);
+        t->chosen.code[i] = t->other.code[i];
+        t->chosen.s[i] = t->other.s[i];
+    }
+    return any;
 }
 
 static void store_scales(const struct nib_walk *w, const struct nib_scratch *t, const struct place *p,
@@ -200,7 +237,7 @@ static void store_scales(const struct nib_walk *w, const struct nib_scratch *t, 
     size_t blocks = smaller(w->tile_blocks, out->scale_cols - column);
     for (size_t band = 0; band < bands; band++) {
         uint8_t *to = out->scales + ((row + band) * out->scale_cols + column) * out->scale_bytes;
-        const uint32_t *from = t->scale + band * w->block_rows * w->tile_blocks;
+        const uint32_t *from = t->chosen.code + band * w->block_rows * w->tile_blocks;
         if (out->scale_bytes == 1) {
             for (size_t c = 0; c < blocks; c++) to[c] = (uint8_t)from[c];
             continue;
@@ -248,7 +285,7 @@ static void correct_scales(const struct nib_stages *stages, const struct nib_wal
     for (size_t r = 0; r < p->lines; r++)
         for (size_t c = 0; c * w->block_size < p->count; c += blocks) {
             size_t at = r * w->tile_inner + c * w->block_size;
-            struct nib_eden_group group = {p->x + at, p->codes + at, t->scale + r * w->tile_blocks + c,
+            struct nib_eden_group group = {p->x + at, p->codes + at, t->chosen.code + r * w->tile_blocks + c,
                 want_values ? p->values + at : NULL, (first_line + p->line + r) * per_line + first + p->start / w->block_size + c, w->random.seed};
             nib_eden_correct(stages->q, &stages->k.tensor, &group);
         }
@@ -268,7 +305,8 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
     else
         nib_tile_load(w, stages->isa, p.line, p.start, t->x);
     bool eden = stages->q->axes.scale_correction == NIB_SCALE_CORRECTION_EDEN;
-    bool want_values = out->values != NULL, want_codes = out->codes != NULL || out->packed != NULL || want_values || eden;
+    bool want_values = out->values != NULL, want_codes = out->codes != NULL || out->packed != NULL || want_values || eden ||
+                                                   stages->errors != NULL;
     bool dense = w->tile_rows == 1 || out->cols == w->tile_inner;
     if (direct && dense && out->codes != NULL) p.codes = out->codes + at;
     if (direct && dense && want_values) p.values = out->values + at;
@@ -276,18 +314,20 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
     size_t blocks = w->tile_rows * w->tile_blocks;
     if (!stages->reference) {
         stages->isa->block_amax(p.x, blocks, w->block_size, t->amax);
-        scale_stages(stages, w, t, blocks);
+        block_amaxes(w, t, blocks);
+        stages->block_scale(&stages->k, t->b, t->base);
+        scale_stages(stages, t->base, 1, &t->chosen);
     }
-    bool any_special = stages->reference, special[NIB_TILE];
-    if (!stages->reference && stages->isa->screen(&stages->k, t->b, t->v, t->s, t->factor, blocks))
-        for (size_t i = 0; i < blocks; i++) any_special |= special[i] = is_special(stages, t, i);
+    bool any_special = stages->reference, special[NIB_TILE] = {false};
+    if (!stages->reference) any_special = find_specials(stages, t, &t->chosen, blocks, special);
     if (w->random.bytes > 0 && want_codes) nib_tile_random(w, stages->isa->philox, p.line, p.start, t->random);
     if (!stages->reference && want_codes && stages->stochastic != NULL)
-        stages->stochastic(&stages->k, p.x, t->factor, t->random, blocks, w->block_size, p.codes);
+        stages->stochastic(&stages->k, p.x, t->chosen.factor, t->random, blocks, w->block_size, p.codes);
     else if (!stages->reference && want_codes)
-        stages->encode(&stages->k, p.x, t->factor, blocks, w->block_size, p.codes);
+        stages->encode(&stages->k, p.x, t->chosen.factor, blocks, w->block_size, p.codes);
+    if (!stages->reference && stages->errors != NULL) any_special |= choose(stages, t, &p, blocks, special);
     if (!stages->reference && want_values) {
-        stages->dequantize(&stages->k, t->s, t->back);
+        stages->dequantize(&stages->k, t->chosen.s, t->back);
         stages->isa->values(&stages->k, p.codes, t->back, blocks, w->block_size, stages->second, p.values);
     }
     for (size_t band = 0; any_special && band < w->tile_rows / w->block_rows; band++)

@@ -15,7 +15,13 @@ static void compare_all(const struct nib_quantizer *q, struct nib_view x, enum n
     o.axis = axis;
     o.threads = 1;
     o.isa = "ref";
-    NIB_OK_OR_FAIL(nib_quantize(q, x, &o, &reference, &error), error);
+    enum nib_status first = nib_quantize(q, x, &o, &reference, &error);
+    NIB_CHECKF(first == NIB_OK || first == NIB_EINVAL, "%s", error.text);
+    if (first != NIB_OK) { /* some choices refuse some shapes */
+        nib_quantized_free(&reference);
+        nib_quantized_free(&fast);
+        return;
+    }
     for (int i = 0; i < 3; i++) {
         o.isa = isas[i];
         o.threads = threads[nib_next() % 3];

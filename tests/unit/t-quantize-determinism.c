@@ -13,13 +13,13 @@
 #include <xmmintrin.h>
 #endif
 
-enum { ROWS = 17, COLS = 93 };
-static float x_f32[ROWS * COLS];
-static uint16_t x_bf16[ROWS * COLS];
+enum { ROWS = 17, COLS = 93, WHOLE = 128 }; /* WHOLE x WHOLE for quantizers that take whole groups only */
+static float x_f32[WHOLE * WHOLE];
+static uint16_t x_bf16[WHOLE * WHOLE];
 
 /* Any binary32 in a range of 2^24 about 1, some zeros and subnormals; one NaN and one infinity in the last row. */
 static void fill(void) {
-    for (size_t i = 0; i < ROWS * COLS; i++) {
+    for (size_t i = 0; i < WHOLE * WHOLE; i++) {
         struct nib_philox_block r = nib_philox(7, i, 0);
         uint32_t exponent = 115 + r.word[1] % 24;
         uint32_t bits = (r.word[0] & 0x807FFFFF) | exponent << 23;
@@ -35,7 +35,8 @@ static void fill(void) {
 struct outcome {
     char digest[65];
 };
-static struct outcome run(const struct nib_quantizer *q, bool bf16, enum nib_axis axis, const char *isa, int threads) {
+static struct outcome run_shape(const struct nib_quantizer *q, size_t rows, size_t cols, bool bf16, enum nib_axis axis,
+                                const char *isa, int threads) {
     struct outcome outcome = {"failed"};
     struct nib_error error;
     struct nib_quantized out;
@@ -43,23 +44,28 @@ static struct outcome run(const struct nib_quantizer *q, bool bf16, enum nib_axi
     nib_quantizer_describe(q, &info);
     struct nib_quantize_options options = {.axis = axis, .isa = isa, .threads = threads,
         .has_tensor_amax = info.block->has_tensor_scale, .tensor_amax = 3011.25f};
-    struct nib_view view = {bf16 ? (const void *)x_bf16 : x_f32, bf16 ? NIB_BF16 : NIB_F32, ROWS, COLS, COLS};
-    if (nib_quantized_alloc(q, ROWS, COLS, axis, 15, &out, &error) != NIB_OK) return outcome;
+    struct nib_view view = {bf16 ? (const void *)x_bf16 : x_f32, bf16 ? NIB_BF16 : NIB_F32, rows, cols, cols};
+    if (nib_quantized_alloc(q, rows, cols, axis, 15, &out, &error) != NIB_OK) return outcome;
     enum nib_status status = nib_quantize(q, view, &options, &out, &error);
     if (status == NIB_EUNAVAILABLE) strcpy(outcome.digest, "unavailable");
     if (status == NIB_OK) {
-        for (size_t i = 0; i < ROWS * COLS; i++)
+        for (size_t i = 0; i < rows * cols; i++)
             if (isnan(out.values[i])) out.values[i] = NAN;
-        size_t lines = axis == NIB_ALONG_COLS ? ROWS : COLS;
+        size_t lines = axis == NIB_ALONG_COLS ? rows : cols;
         char parts[4][65];
-        nib_sha256_hex(out.codes, ROWS * COLS, parts[0]);
+        nib_sha256_hex(out.codes, rows * cols, parts[0]);
         nib_sha256_hex(out.packed, lines * out.packed_stride, parts[1]);
         nib_sha256_hex(out.scales, out.scale_rows * out.scale_cols * out.scale_bytes, parts[2]);
-        nib_sha256_hex(out.values, ROWS * COLS * sizeof(float), parts[3]);
+        nib_sha256_hex(out.values, rows * cols * sizeof(float), parts[3]);
         nib_sha256_hex(parts, sizeof parts, outcome.digest);
     }
     nib_quantized_free(&out);
     return outcome;
+}
+
+static struct outcome run(const struct nib_quantizer *q, bool bf16, enum nib_axis axis, const char *isa, int threads) {
+    struct outcome outcome = run_shape(q, ROWS, COLS, bf16, axis, isa, threads);
+    return strcmp(outcome.digest, "failed") != 0 ? outcome : run_shape(q, WHOLE, WHOLE, bf16, axis, isa, threads);
 }
 
 static struct outcome run_hostile(const struct nib_quantizer *q, bool bf16, enum nib_axis axis, const char *isa) {
@@ -98,7 +104,7 @@ static void check(const struct nib_quantizer *q, const char *name, bool bf16, en
     for (int i = 0; i < 4; i++) {
         struct outcome calm = run(q, bf16, axis, isas[i], i == 1 ? 7 : i + 1);
         if (strcmp(calm.digest, "unavailable") == 0) continue;
-        NIB_CHECKF(strcmp(calm.digest, expected) == 0, "%s: %s gives %s, recorded is \"%s\"", key, isas[i], calm.digest, expected);
+        NIB_CHECKF(strcmp(calm.digest, "failed") != 0 && strcmp(calm.digest, expected) == 0, "%s: %s gives %s, recorded is \"%s\"", key, isas[i], calm.digest, expected);
         struct outcome hostile = run_hostile(q, bf16, axis, isas[i]);
         NIB_CHECKF(strcmp(hostile.digest, expected) == 0, "%s: %s in a hostile environment gives %s", key, isas[i], hostile.digest);
     }
