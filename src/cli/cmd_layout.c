@@ -357,7 +357,7 @@ NIB_COMMAND(layout) = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),
-    .takes = NIB_TAKES_JSON | NIB_TAKES_QUIET,
+    .takes = NIB_TAKES_JSON_ONLY | NIB_TAKES_QUIET,
     .examples = examples,
     .run = run,
 };

@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "experiment/journal.h"
 #include "experiment/run.h"
 #include "experiment/store.h"
 #include "experiment/team.h"
@@ -378,6 +379,21 @@ static enum nib_status list(const struct context *c, struct nib_error *error) {
     return status;
 }
 
+static enum nib_status forget(void *context, size_t point, const uint8_t *bytes, size_t size, struct nib_error *error) {
+    (void)context, (void)point, (void)bytes, (void)size, (void)error;
+    return NIB_OK;
+}
+
+/* A run that was killed after its result file was in place left its journal behind. Another process that still has it
+ * open removes it itself; a journal of something else is not ours to remove. */
+static void remove_leftover_journal(const struct context *c) {
+    if (c->shards != 1 || c->journal == NULL || access(c->journal, F_OK) != 0) return;
+    struct nib_journal_owner owner = {c->experiment->identity, c->experiment->points, c->shard, c->shards};
+    struct nib_journal *journal;
+    if (nib_journal_open(c->journal, &owner, NIB_JOURNAL_CONTINUE, forget, NULL, &journal, NULL) == NIB_OK)
+        nib_journal_close(journal, true);
+}
+
 /* Rank 0 decides; the others compute, or learn that there is nothing to do. */
 static enum nib_status act(struct context *c, struct nib_error *error) {
     bool there = false;
@@ -385,6 +401,7 @@ static enum nib_status act(struct context *c, struct nib_error *error) {
     enum nib_status status = NIB_OK;
     if (c->rank > 0) return computes ? compute(c, error) : NIB_OK;
     if (!c->arguments->dry_run) status = look_for_result(c, &there, error);
+    if (status == NIB_OK && there) remove_leftover_journal(c);
     if (status == NIB_OK && there) nib_output_note(c->call, "%s is finished already", c->call->common.output);
     if (computes && (status != NIB_OK || there)) nib_run_dismiss(c->ranks);
     if (status != NIB_OK || there) return status;

@@ -16,12 +16,17 @@ static void compare_all(const struct nib_quantizer *q, struct nib_view x, enum n
     o.threads = 1;
     o.isa = "ref";
     enum nib_status first = nib_quantize(q, x, &o, &reference, &error);
-    NIB_CHECKF(first == NIB_OK || first == NIB_EINVAL, "%s", error.text);
-    if (first != NIB_OK) { /* some choices refuse some shapes */
+    if (first == NIB_EINVAL && q->axes.scale_correction != 0) { /* takes whole groups of 128 only, whatever computes it */
+        for (int i = 0; i < 3; i++) {
+            o.isa = isas[i];
+            enum nib_status status = nib_quantize(q, x, &o, &fast, &error);
+            CU_ASSERT(status == NIB_EINVAL || status == NIB_EUNAVAILABLE);
+        }
         nib_quantized_free(&reference);
         nib_quantized_free(&fast);
         return;
     }
+    NIB_OK_OR_FAIL(first, error);
     for (int i = 0; i < 3; i++) {
         o.isa = isas[i];
         o.threads = threads[nib_next() % 3];
