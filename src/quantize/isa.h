@@ -14,6 +14,7 @@ struct nib_consts {
     struct nib_tensor_scale tensor;
     float target_x_brq;          /* S*rQ */
     float target_x_decode;       /* Q*D */
+    float approx_q, approx_qd, approx_d; /* reciprocals of Q, Q*D and D by rcp.approx.ftz */
     float encode_reciprocal;     /* 1/S */
     float decode_reciprocal;     /* 1/D */
     float scale_min, scale_max;
@@ -37,6 +38,9 @@ struct nib_consts {
     uint64_t codes;
     float level[NIB_CODES];
     int error_order;
+    int32_t half_bits;           /* of the number that floor(a+0.5) lifts over the first tie */
+    /* by the code of an 8-bit scale, for choices that are cheaper to tabulate; NaN: the reference */
+    float factor_of_code[256], back_of_code[256];
     /* stochastic rounding */
     struct nib_sr_grid sr;
     bool translated;             /* counts are not codes */
@@ -62,9 +66,11 @@ typedef void nib_error_stage(const struct nib_consts *k, const float *restrict x
                              const float *restrict s, size_t blocks, float *restrict errors);
 
 enum nib_operation { NIB_MULTIPLY, NIB_DIVIDE, NIB_OPERATIONS };
-/* KEEP, NEGATIVE, DROP, NONPOSITIVE: the signed_zero axis on a symmetric grid; GRID: any grid, sign kept. */
+/* KEEP, NEGATIVE, DROP, NONPOSITIVE: the signed_zero axis on a symmetric grid; HALF: NEGATIVE with the
+ * rounding rne;a+.5; GRID: any grid, sign kept. */
 enum nib_encoding {
-    NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE, NIB_ENCODE_DROP, NIB_ENCODE_NONPOSITIVE, NIB_ENCODE_GRID, NIB_ENCODINGS
+    NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE, NIB_ENCODE_DROP, NIB_ENCODE_NONPOSITIVE, NIB_ENCODE_HALF,
+    NIB_ENCODE_GRID, NIB_ENCODINGS
 };
 enum nib_codec { NIB_CODEC_E8M0, NIB_CODEC_EXPONENT, NIB_CODEC_MINIFLOAT, NIB_CODEC_BF16, NIB_CODEC_FP32, NIB_CODECS };
 

@@ -4,12 +4,14 @@
 #include <math.h>
 #include <string.h>
 #include "base/error.h"
+#include "core/convert.h"
+#include "quantize/approx.h"
 
 /* Whether a factor divides; choices without a stage function do not matter here. */
 enum nib_operation nib_element_operation(int element_scale) {
     static const bool divides[NIB_AXIS_element_scale_COUNT] = {[NIB_ELEMENT_X_OVER_SD] = true,
         [NIB_ELEMENT_X_OVER_SS] = true,
-        [NIB_ELEMENT_X_OVER_S_RCP0] = true, [NIB_ELEMENT_X_OVER_S] = true};
+        [NIB_ELEMENT_X_OVER_S_RCP0] = true, [NIB_ELEMENT_X_OVER_S_DIV_S] = true, [NIB_ELEMENT_X_OVER_S] = true};
     return divides[element_scale] ? NIB_DIVIDE : NIB_MULTIPLY;
 }
 
@@ -31,6 +33,47 @@ static void fill_addends(const struct nib_quantizer *q, uint32_t addend[256]) {
         case NIB_SCALE_ROUND_LOG2_NEAREST: addend[field] = 0x800000 - nearest[row]; break;
         default: addend[field] = 0; break;
         }
+    }
+}
+
+/* 1/x as div.full multiplies by it; NaN where it scales its operands first. */
+static float approx_reciprocal(float x) {
+    return fabsf(x) >= FLT_MIN && fabsf(x) < 0x1p126f ? nib_rcp_approx_ftz(x) : NAN;
+}
+
+/* The factor of an element under a block scale, for choices without a stage; NaN where it depends on the element. */
+static float factor_under(const struct nib_quantizer *q, const struct nib_tensor_scale *t, float s) {
+    const float S = t->encode, D = t->decode;
+    switch ((enum nib_axis_element_scale)q->axes.element_scale) {
+    case NIB_ELEMENT_X_RCP_APPROX: return nib_rcp_approx_ftz(s * nib_rcp_approx_ftz(S));
+    case NIB_ELEMENT_X_BF16_COEFFICIENT:
+        return nib_float_of_bits(nib_bits_of_bf16(nib_bf16_of_bits(nib_bits_of_float(fminf(S / s, 0x1.fep+127f)))));
+    case NIB_ELEMENT_X_S_DIV: return nib_div_full(S, s);
+    case NIB_ELEMENT_X_DIV_SD: return approx_reciprocal(s * D);
+    case NIB_ELEMENT_X_DIV_SD_1: return approx_reciprocal(s * D >= 1e-5f ? s * D : 1);
+    case NIB_ELEMENT_X_OVER_S_DIV_S: return nib_div_full(s, S);
+    default: return NAN;
+    }
+}
+
+static float back_under(const struct nib_quantizer *q, const struct nib_tensor_scale *t, float s) {
+    switch ((enum nib_axis_dequantize)q->axes.dequantize) {
+    case NIB_DEQUANTIZE_S_DIV_S: return nib_div_full(s, t->encode);
+    case NIB_DEQUANTIZE_S_X_D_1: return s * t->decode >= 1e-5f ? s * t->decode : 1;
+    default: return NAN;
+    }
+}
+
+/* Fills the tables that this quantizer needs; codes above max_code are never looked up. */
+static void tabulate(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_stages *out) {
+    const struct nib_scale *scale = q->block->scale;
+    bool small = scale->kind == NIB_SCALE_MINIFLOAT && scale->bits == 8;
+    out->tabulated = small && out->factor == NULL && !isnan(factor_under(q, t, 1));
+    out->back_tabulated = small && out->dequantize == NULL && !isnan(back_under(q, t, 1));
+    for (uint32_t code = 0; code <= scale->max_code && (out->tabulated || out->back_tabulated); code++) {
+        float s = nib_scale_decode(scale, code);
+        if (out->tabulated) out->k.factor_of_code[code] = factor_under(q, t, s);
+        if (out->back_tabulated) out->k.back_of_code[code] = back_under(q, t, s);
     }
 }
 
@@ -77,6 +120,9 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->tensor = *t;
     k->target_x_brq = t->encode * t->block_reciprocal;
     k->target_x_decode = t->block_target * t->decode;
+    k->approx_q = approx_reciprocal(t->block_target);
+    k->approx_qd = approx_reciprocal(t->block_target * t->decode);
+    k->approx_d = approx_reciprocal(t->decode);
     k->encode_reciprocal = 1.0f / t->encode;
     k->decode_reciprocal = 1.0f / t->decode;
     k->scale_min = q->axes.scale_min;
@@ -93,6 +139,7 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     memcpy(k->level, element->level, sizeof k->level);
     if (q->axes.value_zero == NIB_VALUE_ZERO_PLUS) k->level[q->code_of_minus_zero] = 0;
     if (drops_bits(q)) k->magnitude_threshold[0] = 0x3E800004; /* 1/4 + 2^-23: less than that is cut off */
+    k->half_bits = (int32_t)nib_bits_of_float(nextafterf(element->level[1] / 2, 0));
     k->scale_if_zero = q->axes.scale_if_zero;
     k->code_if_zero = (uint32_t)q->axes.code_if_zero;
     k->s_high = k->y_high = INFINITY;
@@ -122,6 +169,8 @@ static enum nib_encoding encoding_of(const struct nib_quantizer *q, enum nib_ope
         NIB_ENCODE_DROP, NIB_ENCODE_NONPOSITIVE, NIB_ENCODINGS};
     if (q->axes.rounding == NIB_ROUNDING_FLOAT_BITS) /* y_high is compared with the product */
         return operation == NIB_MULTIPLY ? NIB_ENCODE_NEGATIVE : NIB_ENCODINGS;
+    if (q->axes.rounding == NIB_ROUNDING_RNE_HALF)
+        return q->rule.symmetric && q->axes.signed_zero == NIB_SIGNED_ZERO_NEGATIVE ? NIB_ENCODE_HALF : NIB_ENCODINGS;
     if (q->axes.rounding > NIB_ROUNDING_RTZ && !drops_bits(q)) return NIB_ENCODINGS;
     if (q->rule.symmetric) return by_axis[q->axes.signed_zero];
     bool sign_free = !q->block->element->has_negative_zero || q->axes.signed_zero == NIB_SIGNED_ZERO_KEEP;
@@ -191,7 +240,9 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     out->stochastic = stochastic_of(q, out);
     out->dequantize = isa->dequantize[axes->dequantize];
     if (axes->dequantize == NIB_DEQUANTIZE_QS_X_D) out->second = t->decode;
-    bool complete = out->block_scale && out->codec && out->factor && (out->encode || out->stochastic) && out->dequantize &&
+    tabulate(q, t, out);
+    bool complete = out->block_scale && out->codec && (out->factor || out->tabulated) && (out->encode || out->stochastic) &&
+                    (out->dequantize || out->back_tabulated) &&
                     plain(q, t);
     out->errors = errors_of(q, isa);
     out->k.error_order = axes->error_order;

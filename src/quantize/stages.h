@@ -18,6 +18,7 @@ struct nib_stages {
     nib_stochastic_stage *stochastic; /* instead of encode */
     nib_error_stage *errors;     /* where there are two candidates, else NULL */
     enum nib_operation operation;
+    bool tabulated, back_tabulated; /* factors come from k.factor_of_code and k.back_of_code */
     float second;                /* dequantization multiplies by this last */
 };
 void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa, bool reference,

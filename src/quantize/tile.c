@@ -172,7 +172,8 @@ static void scale_stages(const struct nib_stages *stages, const float *base, flo
         memcpy(to->v, expanded, sizeof expanded);
     stages->codec(&stages->k, to->v, to->code, to->s);
     if (stages->straight_through != NULL) stages->straight_through(to->v, to->s);
-    stages->factor(&stages->k, to->s, to->factor);
+    if (!stages->tabulated) stages->factor(&stages->k, to->s, to->factor);
+    for (int i = 0; stages->tabulated && i < NIB_TILE; i++) to->factor[i] = stages->k.factor_of_code[to->code[i] & 0xFF];
 }
 
 /* Whether sub-block i must go to the reference; settles the factor of zero scales. */
@@ -327,7 +328,9 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
         stages->encode(&stages->k, p.x, t->chosen.factor, blocks, w->block_size, p.codes);
     if (!stages->reference && stages->errors != NULL) any_special |= choose(stages, t, &p, blocks, special);
     if (!stages->reference && want_values) {
-        stages->dequantize(&stages->k, t->chosen.s, t->back);
+        if (!stages->back_tabulated) stages->dequantize(&stages->k, t->chosen.s, t->back);
+        for (int i = 0; stages->back_tabulated && i < NIB_TILE; i++)
+            t->back[i] = stages->k.back_of_code[t->chosen.code[i] & 0xFF];
         stages->isa->values(&stages->k, p.codes, t->back, blocks, w->block_size, stages->second, p.values);
     }
     for (size_t band = 0; any_special && band < w->tile_rows / w->block_rows; band++)
