@@ -144,6 +144,7 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->code_if_zero = (uint32_t)q->axes.code_if_zero;
     k->s_high = k->y_high = INFINITY;
     if (q->axes.rounding == NIB_ROUNDING_FLOAT_BITS) k->y_high = 7; /* from here on it does not saturate */
+    if (q->axes.element_inf == NIB_ELEMENT_INF_ZERO) k->y_high = 0x1p127f; /* infinities go to the reference */
     if (scale->kind == NIB_SCALE_E8M0) fill_powers(q, k);
     if (!nib_axes_stochastic(&q->axes)) return;
     nib_sr_grid_make(element, &k->sr);
@@ -191,22 +192,27 @@ static nib_codec_stage *codec_of(const struct nib_quantizer *q, const struct nib
     return NULL;
 }
 
-/* Axes that no stage knows must stand at their first choice, unless they only concern blocks that the reference gets. */
-static bool plain(const struct nib_quantizer *q, const struct nib_tensor_scale *t) {
-    const struct nib_axes *axes = &q->axes;
-    bool empty_tensor = axes->tensor_zero != NIB_TENSOR_ZERO_FORMULA && t->amax == 0;
-    return !empty_tensor && axes->flush == NIB_FLUSH_OFF && axes->element_inf == NIB_ELEMENT_INF_SATURATE &&
-           axes->input_precision == NIB_INPUT_EXACT &&
-           axes->e8m0_low == NIB_E8M0_LOW_CLAMP && axes->e8m0_high == NIB_E8M0_HIGH_CLAMP &&
-           axes->tiny_block == NIB_TINY_BLOCK_KEEP && axes->procedure == NIB_PROCEDURE_AXES && (axes->select == NIB_SELECT_NONE || axes->select == NIB_SELECT_4OVER6);
-}
-
 /* A power of two has an exact reciprocal, however the axis says that it divides. */
 static bool divides_by_power(const struct nib_quantizer *q) {
     int choice = q->axes.element_scale;
     return q->block->scale->kind == NIB_SCALE_E8M0 &&
            (choice == NIB_ELEMENT_X_OVER_S || choice == NIB_ELEMENT_X_RS || choice == NIB_ELEMENT_X_DIV_S ||
             choice == NIB_ELEMENT_X_RDIV_S || choice == NIB_ELEMENT_X_POW2 || choice == NIB_ELEMENT_X_FTZ_POW2);
+}
+
+/* y_high is compared with products; factors of E8M0 scales multiply. */
+static bool inf_is_screened(const struct nib_quantizer *q) {
+    return q->axes.element_inf == NIB_ELEMENT_INF_ZERO && divides_by_power(q) && q->axes.rounding != NIB_ROUNDING_FLOAT_BITS;
+}
+
+/* Axes that no stage knows must stand at their first choice, unless they only concern blocks that the reference gets. */
+static bool plain(const struct nib_quantizer *q, const struct nib_tensor_scale *t) {
+    const struct nib_axes *axes = &q->axes;
+    bool empty_tensor = axes->tensor_zero != NIB_TENSOR_ZERO_FORMULA && t->amax == 0;
+    return !empty_tensor && axes->flush == NIB_FLUSH_OFF && (axes->element_inf == NIB_ELEMENT_INF_SATURATE || inf_is_screened(q)) &&
+           axes->input_precision == NIB_INPUT_EXACT &&
+           axes->e8m0_low == NIB_E8M0_LOW_CLAMP && axes->e8m0_high == NIB_E8M0_HIGH_CLAMP &&
+           axes->tiny_block == NIB_TINY_BLOCK_KEEP && axes->procedure == NIB_PROCEDURE_AXES && (axes->select == NIB_SELECT_NONE || axes->select == NIB_SELECT_4OVER6);
 }
 
 /* Two candidates in blocks of 16 elements of one line, added in an order that the stage knows. */
