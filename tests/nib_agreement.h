@@ -47,7 +47,8 @@ static inline void nib_fill(const struct nib_quantizer *q, float *x, size_t coun
     }
 }
 
-static inline struct nib_view nib_as_dtype(float *x, size_t count, enum nib_dtype dtype, size_t rows, size_t cols, size_t stride) {
+static inline struct nib_view nib_as_dtype(float *x, size_t count, enum nib_dtype dtype, size_t rows, size_t cols,
+                                           size_t stride) {
     uint16_t *half = (uint16_t *)(void *)x;
     for (size_t i = 0; i < count && dtype != NIB_F32; i++) {
         uint32_t bits = nib_bits_of_float(x[i]);
@@ -64,7 +65,8 @@ static inline bool nib_same_floats(const float *a, const float *b, size_t count)
 
 static inline bool nib_same(const struct nib_quantized *a, const struct nib_quantized *b) {
     size_t lines = a->axis == NIB_ALONG_COLS ? a->rows : a->cols;
-    return memcmp(a->codes, b->codes, a->rows * a->cols) == 0 && memcmp(a->packed, b->packed, lines * a->packed_stride) == 0 &&
+    return memcmp(a->codes, b->codes, a->rows * a->cols) == 0 &&
+           memcmp(a->packed, b->packed, lines * a->packed_stride) == 0 &&
            memcmp(a->scales, b->scales, a->scale_rows * a->scale_cols * a->scale_bytes) == 0 &&
            nib_same_floats(a->values, b->values, a->rows * a->cols) && a->nan_count == b->nan_count &&
            a->inf_count == b->inf_count && nib_same_floats(&a->tensor_scale_encode, &b->tensor_scale_encode, 1);

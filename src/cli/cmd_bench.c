@@ -24,16 +24,19 @@ static const char *const dtypes[] = {"fp32", "bf16", "fp16", NULL}; /* the order
 static const char *const writes[] = {"packed", "values", "all", NULL};
 
 static const struct nib_option options[] = {
-    NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER", "quantizers to time; te-nvfp4 by default"),
+    NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER",
+                 "quantizers to time; te-nvfp4 by default"),
     NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice"),
     NIB_OPT_TEXT(struct arguments, rotation, "rotate", 'r', "ROTATION", "rotate along the rows before quantizing"),
-    NIB_OPT_INTEGER(struct arguments, elements, "elements", 'n', "N", 4096, INT64_C(1) << 34, "size of the tensor, in rows of 4096"),
+    NIB_OPT_INTEGER(struct arguments, elements, "elements", 'n', "N", 4096, INT64_C(1) << 34,
+                    "size of the tensor, in rows of 4096"),
     NIB_OPT_CHOICE(struct arguments, dtype, "dtype", 'd', "DTYPE", dtypes, "type of the input; fp32 by default"),
     NIB_OPT_CHOICE(struct arguments, write, "write", 'w', "WHAT", writes,
                    "packed codes and scales (the default), dequantized values, or everything"),
     NIB_OPT_REAL(struct arguments, seconds, "seconds", 0, "S", 0, 3600, "least time for each figure"),
     NIB_OPT_TEXT(struct arguments, shape, "shape", 0, "MxNxK", "of bench gemm; 1024x1024x4096 by default"),
-    NIB_OPT_TEXT(struct arguments, isa, "isa", 0, "ISA", "generic, avx2, avx512 or ref; by default the best (also NIBBLE_ISA)"),
+    NIB_OPT_TEXT(struct arguments, isa, "isa", 0, "ISA",
+                 "generic, avx2, avx512 or ref; by default the best (also NIBBLE_ISA)"),
     NIB_OPT_END,
 };
 
@@ -53,7 +56,8 @@ static const struct nib_column columns[] = {
     {"mode", "tensor amax", "", "given, computed (end to end), or none in this format", NIB_COLUMN_TEXT, 0},
     {"elements_per_second", "1e9 elements/s", "1e9/s", "speed, from the median time", NIB_COLUMN_REAL, 3},
     {"gigabytes_per_second", "GB/s", "GB/s", "bytes read and written", NIB_COLUMN_REAL, 1},
-    {"memory_share", "share of memory", "1", "time of a kernel that reads and writes the same bytes, divided by the time", NIB_COLUMN_REAL, 3},
+    {"memory_share", "share of memory", "1",
+     "time of a kernel that reads and writes the same bytes, divided by the time", NIB_COLUMN_REAL, 3},
     {"spread", "spread", "1", "interquartile range of the time, relative", NIB_COLUMN_REAL, 3},
     {"runs", "runs", "1", "timed runs", NIB_COLUMN_INTEGER, 0},
 };
@@ -89,9 +93,16 @@ static enum nib_status bench_one(const struct nib_call *call, const char *name, 
         return status;
     }
     int threads = call->common.threads > 0 ? (int)call->common.threads : 1;
-    struct nib_bench_request request = {.quantizer = q, .dtype = (enum nib_dtype)a->dtype, .cols = 4096,
-        .rows = (size_t)a->elements / 4096, .threads = threads, .isa = a->isa, .want = wants[a->write],
-        .seed = (uint64_t)call->common.seed, .seconds = a->seconds, .rotation = rotation};
+    struct nib_bench_request request = {.quantizer = q,
+                                        .dtype = (enum nib_dtype)a->dtype,
+                                        .cols = 4096,
+                                        .rows = (size_t)a->elements / 4096,
+                                        .threads = threads,
+                                        .isa = a->isa,
+                                        .want = wants[a->write],
+                                        .seed = (uint64_t)call->common.seed,
+                                        .seconds = a->seconds,
+                                        .rotation = rotation};
     struct nib_bench_result result;
     struct nib_quantizer_info info;
     nib_quantizer_describe(q, &info);
@@ -99,9 +110,10 @@ static enum nib_status bench_one(const struct nib_call *call, const char *name, 
     if (status == NIB_OK) {
         const char *dtype = dtypes[a->dtype];
         if (result.has_tensor_scale)
-            add_row(table, info.name, dtype, &result, threads, "given", result.bytes_given, &result.given, &result.memory_given);
-        add_row(table, info.name, dtype, &result, threads, result.has_tensor_scale ? "computed" : "none", result.bytes_total,
-                &result.total, &result.memory_total);
+            add_row(table, info.name, dtype, &result, threads, "given", result.bytes_given, &result.given,
+                    &result.memory_given);
+        add_row(table, info.name, dtype, &result, threads, result.has_tensor_scale ? "computed" : "none",
+                result.bytes_total, &result.total, &result.memory_total);
     }
     nib_rotation_close(rotation);
     nib_quantizer_close(q);
@@ -140,12 +152,14 @@ NIB_COMMAND(bench) = {
     .values = "[quantize|quantizers|gemm]",
     .least = 0,
     .most = 1,
-    .description =
-        "Times quantizers on Gaussian numbers, on one thread unless --threads says otherwise: with the tensor amax given, and "
-        "end to end with the pass that computes it. Beside each speed stands its share of what memory allows: the speed of a "
-        "kernel that only reads and writes the same bytes, measured in the same process.\n"
-        "bench gemm times products through matrix units beside OpenBLAS sgemm of the same shape, in turn and with the same "
-        "threads.",
+    .description = "Times quantizers on Gaussian numbers, on one thread unless --threads says otherwise: with the "
+                   "tensor amax given, and "
+                   "end to end with the pass that computes it. Beside each speed stands its share of what memory "
+                   "allows: the speed of a "
+                   "kernel that only reads and writes the same bytes, measured in the same process.\n"
+                   "bench gemm times products through matrix units beside OpenBLAS sgemm of the same shape, in turn "
+                   "and with the same "
+                   "threads.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

@@ -27,14 +27,17 @@ static const char *const axes[] = {"cols", "rows", NULL};
 static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, quantizer, "quantizer", 'q', "QUANTIZER", "by default the one that the file names"),
     NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice"),
-    NIB_OPT_TEXT(struct arguments, packed, "packed", 'p', "BYTES", "packed codes: FILE[:tensor], or hexadecimal digits after 0x"),
+    NIB_OPT_TEXT(struct arguments, packed, "packed", 'p', "BYTES",
+                 "packed codes: FILE[:tensor], or hexadecimal digits after 0x"),
     NIB_OPT_TEXT(struct arguments, codes, "codes", 'c', "BYTES", "codes, one a byte, instead of packed ones"),
     NIB_OPT_TEXT(struct arguments, scales, "scales", 0, "BYTES", "block scales, row by row, little-endian"),
     NIB_OPT_TEXT(struct arguments, shape, "shape", 0, "ROWSxCOLS", "shape of the matrix"),
     NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes, "direction of the blocks; cols by default"),
     NIB_OPT_FLOAT(struct arguments, tensor_amax, "tensor-amax", 0, "G", 0, INFINITY, "tensor amax"),
-    NIB_OPT_FLOAT(struct arguments, encode, "tensor-scale-encode", 0, "S", 0, INFINITY, "tensor encode scale (2688/amax)"),
-    NIB_OPT_FLOAT(struct arguments, decode, "tensor-scale-decode", 0, "D", 0, INFINITY, "tensor decode scale (amax/2688)"),
+    NIB_OPT_FLOAT(struct arguments, encode, "tensor-scale-encode", 0, "S", 0, INFINITY,
+                  "tensor encode scale (2688/amax)"),
+    NIB_OPT_FLOAT(struct arguments, decode, "tensor-scale-decode", 0, "D", 0, INFINITY,
+                  "tensor decode scale (amax/2688)"),
     NIB_OPT_END,
 };
 
@@ -45,13 +48,14 @@ static const struct nib_example examples[] = {
 };
 
 /* Exactly `count` bytes from a tensor or from hexadecimal digits. */
-static enum nib_status read_bytes(const char *text, const char *option, uint8_t *out, size_t count, struct nib_error *error) {
+static enum nib_status read_bytes(const char *text, const char *option, uint8_t *out, size_t count,
+                                  struct nib_error *error) {
     static const char digits[] = "0123456789abcdef";
     if (strncmp(text, "0x", 2) == 0) {
         size_t length = strlen(text + 2);
         if (length != 2 * count || strspn(text + 2, "0123456789abcdefABCDEF") != length)
-            return nib_fail(error, NIB_EINVAL, "--%s needs %zu bytes, that is %zu hexadecimal digits, got %zu", option, count,
-                            2 * count, length);
+            return nib_fail(error, NIB_EINVAL, "--%s needs %zu bytes, that is %zu hexadecimal digits, got %zu", option,
+                            count, 2 * count, length);
         for (size_t i = 0; i < 2 * count; i++) {
             size_t digit = (size_t)(strchr(digits, text[2 + i] | 0x20) - digits);
             out[i / 2] = (uint8_t)(out[i / 2] << 4 | digit);
@@ -75,18 +79,21 @@ static enum nib_status read_bytes(const char *text, const char *option, uint8_t 
 }
 
 /* The tensor scale as the quantizer's axes make it of the amax; an empty tensor is enough to ask for it. */
-static enum nib_status set_tensor_scale(const struct arguments *a, const struct nib_quantizer *q, struct nib_quantized *out,
-                                        struct nib_error *error) {
+static enum nib_status set_tensor_scale(const struct arguments *a, const struct nib_quantizer *q,
+                                        struct nib_quantized *out, struct nib_error *error) {
     struct nib_quantizer_info info;
     nib_quantizer_describe(q, &info);
     bool given = !isnan(a->encode) || !isnan(a->decode), has_amax = !isnan(a->tensor_amax);
     if (info.block->has_tensor_scale && !given && !has_amax)
-        return nib_fail(error, NIB_EINVAL, "block format %s needs --tensor-amax, --tensor-scale-encode or --tensor-scale-decode",
+        return nib_fail(error, NIB_EINVAL,
+                        "block format %s needs --tensor-amax, --tensor-scale-encode or --tensor-scale-decode",
                         info.block->name);
-    struct nib_quantize_options how = {.has_tensor_amax = has_amax, .has_tensor_scale = given, .threads = 1,
-        .tensor_amax = has_amax ? a->tensor_amax : 0,
-        .tensor_scale_encode = !isnan(a->encode) ? a->encode : 1.0f / a->decode,
-        .tensor_scale_decode = !isnan(a->decode) ? a->decode : 1.0f / a->encode};
+    struct nib_quantize_options how = {.has_tensor_amax = has_amax,
+                                       .has_tensor_scale = given,
+                                       .threads = 1,
+                                       .tensor_amax = has_amax ? a->tensor_amax : 0,
+                                       .tensor_scale_encode = !isnan(a->encode) ? a->encode : 1.0f / a->decode,
+                                       .tensor_scale_decode = !isnan(a->decode) ? a->decode : 1.0f / a->encode};
     float zero = 0;
     struct nib_quantized probe;
     enum nib_status status = nib_quantized_alloc(q, 1, 1, NIB_ALONG_COLS, 0, &probe, error);
@@ -115,7 +122,8 @@ static enum nib_status from_bytes(const struct arguments *a, const struct nib_qu
     else
         status = read_bytes(a->codes, "codes", made.codes, rows * cols, error);
     if (status == NIB_OK)
-        status = read_bytes(a->scales, "scales", made.scales, made.scale_rows * made.scale_cols * made.scale_bytes, error);
+        status =
+            read_bytes(a->scales, "scales", made.scales, made.scale_rows * made.scale_cols * made.scale_bytes, error);
     if (status == NIB_OK) status = set_tensor_scale(a, q, &made, error);
     if (status == NIB_OK)
         *out = made;
@@ -128,10 +136,12 @@ static enum nib_status print(const struct nib_call *call, const struct nib_quant
                              const float *values, struct nib_error *error) {
     if (!call->common.json) {
         if (call->common.tsv) /* the header: column numbers */
-            for (size_t c = 0; c < in->cols; c++) printf("%s%zu%c", c == 0 ? "#" : "", c, c + 1 < in->cols ? '\t' : '\n');
+            for (size_t c = 0; c < in->cols; c++)
+                printf("%s%zu%c", c == 0 ? "#" : "", c, c + 1 < in->cols ? '\t' : '\n');
         for (size_t r = 0; r < in->rows; r++)
             for (size_t c = 0; c < in->cols; c++)
-                printf("%.9g%c", (double)values[r * in->cols + c], c + 1 < in->cols ? (call->common.tsv ? '\t' : ' ') : '\n');
+                printf("%.9g%c", (double)values[r * in->cols + c],
+                       c + 1 < in->cols ? (call->common.tsv ? '\t' : ' ') : '\n');
         return NIB_OK;
     }
     char schema[64];
@@ -151,13 +161,16 @@ static enum nib_status print(const struct nib_call *call, const struct nib_quant
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *a = call->options;
     if (call->value_count == 0 && a->quantizer == NULL)
-        return nib_fail(error, NIB_EINVAL, "nothing to read; give the JSON or HDF5 of 'nibble quantize', or --quantizer with --packed and --scales");
+        return nib_fail(
+            error, NIB_EINVAL,
+            "nothing to read; give the JSON or HDF5 of 'nibble quantize', or --quantizer with --packed and --scales");
     const struct nib_quantizer *q = NULL;
     struct nib_quantized in = {0};
     enum nib_status status = NIB_OK;
     if (a->quantizer != NULL) status = nib_input_quantizer(a->quantizer, &a->settings, &q, error);
     if (status == NIB_OK)
-        status = call->value_count > 0 ? nib_quantized_read(call->values[0], &q, &in, error) : from_bytes(a, q, &in, error);
+        status =
+            call->value_count > 0 ? nib_quantized_read(call->values[0], &q, &in, error) : from_bytes(a, q, &in, error);
     float *values = NULL;
     if (status == NIB_OK) {
         values = nib_alloc_raw(in.rows * in.cols, sizeof *values, "values", error);
@@ -174,9 +187,9 @@ NIB_COMMAND(dequantize) = {
     .values = "[FILE]",
     .least = 0,
     .most = 1,
-    .description =
-        "Brings quantized values back: from the JSON or the HDF5 that 'nibble quantize' writes (- is JSON from the standard input), or from "
-        "packed codes or codes, block scales and a tensor amax or scale.",
+    .description = "Brings quantized values back: from the JSON or the HDF5 that 'nibble quantize' writes (- is JSON "
+                   "from the standard input), or from "
+                   "packed codes or codes, block scales and a tensor amax or scale.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

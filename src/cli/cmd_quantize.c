@@ -25,20 +25,30 @@ static const struct arguments defaults = {.tensor_amax = NAN, .encode = NAN, .de
 static const char *const axes[] = {"cols", "rows", NULL}; /* the order of enum nib_axis */
 
 static const struct nib_option options[] = {
-    NIB_OPT_TEXT(struct arguments, quantizer, "quantizer", 'q', "QUANTIZER", "a name that 'nibble list quantizers' gives, or a YAML file"),
+    NIB_OPT_TEXT(struct arguments, quantizer, "quantizer", 'q', "QUANTIZER",
+                 "a name that 'nibble list quantizers' gives, or a YAML file"),
     NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice"),
     NIB_OPT_TEXT(struct arguments, rotation, "rotate", 'r', "ROTATION", "rotate along the axis before quantizing"),
     NIB_OPT_LIST(struct arguments, values, "values", 'v', "X,X,...", "the elements, row by row, instead of a file"),
     NIB_OPT_TEXT(struct arguments, shape, "shape", 0, "ROWSxCOLS", "shape of --values; one row by default"),
-    NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes, "direction of the blocks (the reduction axis); cols by default"),
-    NIB_OPT_FLOAT(struct arguments, tensor_amax, "tensor-amax", 0, "G", 0, INFINITY, "use this tensor amax instead of computing it"),
-    NIB_OPT_FLOAT(struct arguments, encode, "tensor-scale-encode", 0, "S", 0, INFINITY, "use this tensor encode scale (2688/amax)"),
-    NIB_OPT_FLOAT(struct arguments, decode, "tensor-scale-decode", 0, "D", 0, INFINITY, "use this tensor decode scale (amax/2688)"),
-    NIB_OPT_INTEGER(struct arguments, stream, "stream", 0, "N", 0, INT64_MAX, "stream of the random numbers, beside --seed"),
-    NIB_OPT_TEXT(struct arguments, random_bits, "rbits", 0, "BYTES", "random integers of stochastic rounding: FILE[:tensor], or hexadecimal digits after 0x"),
-    NIB_OPT_TEXT(struct arguments, explain, "explain", 'e', "ROW,COL", "trace one element through every intermediate value"),
-    NIB_OPT_TEXT(struct arguments, isa, "isa", 0, "ISA", "generic, avx2, avx512 or ref; by default the best (also NIBBLE_ISA)"),
-    NIB_OPT_CHOICE(struct arguments, cast, "cast", 0, "TYPE", nib_casts, "round binary64 input to binary32; not done unless asked for"),
+    NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes,
+                   "direction of the blocks (the reduction axis); cols by default"),
+    NIB_OPT_FLOAT(struct arguments, tensor_amax, "tensor-amax", 0, "G", 0, INFINITY,
+                  "use this tensor amax instead of computing it"),
+    NIB_OPT_FLOAT(struct arguments, encode, "tensor-scale-encode", 0, "S", 0, INFINITY,
+                  "use this tensor encode scale (2688/amax)"),
+    NIB_OPT_FLOAT(struct arguments, decode, "tensor-scale-decode", 0, "D", 0, INFINITY,
+                  "use this tensor decode scale (amax/2688)"),
+    NIB_OPT_INTEGER(struct arguments, stream, "stream", 0, "N", 0, INT64_MAX,
+                    "stream of the random numbers, beside --seed"),
+    NIB_OPT_TEXT(struct arguments, random_bits, "rbits", 0, "BYTES",
+                 "random integers of stochastic rounding: FILE[:tensor], or hexadecimal digits after 0x"),
+    NIB_OPT_TEXT(struct arguments, explain, "explain", 'e', "ROW,COL",
+                 "trace one element through every intermediate value"),
+    NIB_OPT_TEXT(struct arguments, isa, "isa", 0, "ISA",
+                 "generic, avx2, avx512 or ref; by default the best (also NIBBLE_ISA)"),
+    NIB_OPT_CHOICE(struct arguments, cast, "cast", 0, "TYPE", nib_casts,
+                   "round binary64 input to binary32; not done unless asked for"),
     NIB_OPT_END,
 };
 
@@ -52,10 +62,14 @@ static const struct nib_example examples[] = {
 static enum nib_status quantize_options(const struct nib_call *call, struct nib_quantize_options *out,
                                         struct nib_error *error) {
     const struct arguments *a = call->options;
-    *out = (struct nib_quantize_options){.axis = (enum nib_axis)a->axis, .threads = (int)call->common.threads, .isa = a->isa,
-        .seed = (uint64_t)call->common.seed, .stream = (uint64_t)a->stream};
+    *out = (struct nib_quantize_options){.axis = (enum nib_axis)a->axis,
+                                         .threads = (int)call->common.threads,
+                                         .isa = a->isa,
+                                         .seed = (uint64_t)call->common.seed,
+                                         .stream = (uint64_t)a->stream};
     if (!isnan(a->encode) && !isnan(a->decode))
-        return nib_fail(error, NIB_EINVAL, "--tensor-scale-encode and --tensor-scale-decode are both given; expected one");
+        return nib_fail(error, NIB_EINVAL,
+                        "--tensor-scale-encode and --tensor-scale-decode are both given; expected one");
     out->has_tensor_amax = !isnan(a->tensor_amax);
     if (out->has_tensor_amax) out->tensor_amax = a->tensor_amax;
     out->has_tensor_scale = !isnan(a->encode) || !isnan(a->decode);
@@ -65,7 +79,8 @@ static enum nib_status quantize_options(const struct nib_call *call, struct nib_
     return NIB_OK;
 }
 
-static enum nib_status print_trace_json(const struct nib_call *call, const struct nib_trace *trace, struct nib_error *error) {
+static enum nib_status print_trace_json(const struct nib_call *call, const struct nib_trace *trace,
+                                        struct nib_error *error) {
     char schema[64];
     struct nib_json *json;
     nib_output_schema(call, schema);
@@ -87,7 +102,8 @@ static enum nib_status print_trace_json(const struct nib_call *call, const struc
     return NIB_OK;
 }
 
-static enum nib_status print_trace(const struct nib_call *call, const struct nib_trace *trace, struct nib_error *error) {
+static enum nib_status print_trace(const struct nib_call *call, const struct nib_trace *trace,
+                                   struct nib_error *error) {
     static const struct nib_column columns[] = {
         {"what", "step", "", "what is computed", NIB_COLUMN_TEXT, 0},
         {"formula", "formula", "", "how", NIB_COLUMN_TEXT, 0},
@@ -125,14 +141,16 @@ static enum nib_status explain(const struct nib_call *call, const struct nib_qua
     return status == NIB_OK ? print_trace(call, &trace, error) : status;
 }
 
-static enum nib_status quantize(const struct nib_call *call, const struct nib_quantizer *q, const struct nib_input *input,
-                                struct nib_view view, const struct nib_quantize_options *how, struct nib_error *error) {
+static enum nib_status quantize(const struct nib_call *call, const struct nib_quantizer *q,
+                                const struct nib_input *input, struct nib_view view,
+                                const struct nib_quantize_options *how, struct nib_error *error) {
     struct nib_quantized out;
     unsigned all = NIB_WANT_CODES | NIB_WANT_PACKED | NIB_WANT_SCALES | NIB_WANT_VALUES;
     enum nib_status status = nib_quantized_alloc(q, view.rows, view.cols, how->axis, all, &out, error);
     if (status != NIB_OK) return status;
     status = nib_quantize(q, view, how, &out, error);
-    if (status == NIB_OK && call->common.output != NULL) status = nib_quantized_store(call, q, &out, input->file, error);
+    if (status == NIB_OK && call->common.output != NULL)
+        status = nib_quantized_store(call, q, &out, input->file, error);
     if (status == NIB_OK && (call->common.output == NULL || call->common.json || call->common.tsv))
         status = nib_quantized_print(call, q, &out, error);
     nib_quantized_free(&out);
@@ -141,7 +159,8 @@ static enum nib_status quantize(const struct nib_call *call, const struct nib_qu
 
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *a = call->options;
-    if (a->quantizer == NULL) return nib_fail(error, NIB_EINVAL, "--quantizer is missing; 'nibble list quantizers' names them");
+    if (a->quantizer == NULL)
+        return nib_fail(error, NIB_EINVAL, "--quantizer is missing; 'nibble list quantizers' names them");
     const struct nib_quantizer *q = NULL;
     struct nib_input input = {0};
     struct nib_quantize_options how;
@@ -154,7 +173,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     }
     if (status == NIB_OK) status = nib_input_quantizer(a->quantizer, &a->settings, &q, error);
     if (status == NIB_OK)
-        status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast != 0, &input, error);
+        status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast != 0,
+                                &input, error);
     if (status == NIB_OK && a->rotation != NULL) status = nib_rotation_open(a->rotation, &rotation, error);
     how.rotation = rotation;
     if (status == NIB_OK)
@@ -172,9 +192,11 @@ NIB_COMMAND(quantize) = {
     .least = 0,
     .most = 1,
     .description =
-        "Quantizes a matrix and prints the scale, the codes and the dequantized values of every block; --json and -o give "
+        "Quantizes a matrix and prints the scale, the codes and the dequantized values of every block; --json and -o "
+        "give "
         "packed bytes too. Numbers may be decimal, hexadecimal floats, nan, inf, or binary32 bits such as 0x3FC00000.\n"
-        "With --axis rows, scales and packed bytes are those of the transposed matrix, as kernels store their column-wise "
+        "With --axis rows, scales and packed bytes are those of the transposed matrix, as kernels store their "
+        "column-wise "
         "copy; codes and values stay at their places.",
     .options = options,
     .defaults = &defaults,

@@ -52,7 +52,8 @@ enum nib_status nib_input_number(const char *text, float *out, struct nib_error 
         *out = sign * INFINITY;
     else if (!bit_pattern(text, out) && !nib_number_float(text, out))
         return nib_fail(error, NIB_EINVAL,
-                        "\"%s\" is not a binary32 number (such as -1.5, 0x1.8p+1, nan, inf, or the bits 0x3FC00000)", text);
+                        "\"%s\" is not a binary32 number (such as -1.5, 0x1.8p+1, nan, inf, or the bits 0x3FC00000)",
+                        text);
     return NIB_OK;
 }
 
@@ -63,7 +64,8 @@ static enum nib_status from_values(const struct nib_texts *values, const char *s
         enum nib_status status = nib_input_shape(shape, &rows, &cols, error);
         if (status != NIB_OK) return status;
         if (rows > values->count || rows * cols != values->count)
-            return nib_fail(error, NIB_EINVAL, "--shape %s needs %zu values, got %zu", shape, rows * cols, values->count);
+            return nib_fail(error, NIB_EINVAL, "--shape %s needs %zu values, got %zu", shape, rows * cols,
+                            values->count);
     }
     out->values = nib_alloc(values->count, sizeof(float), "the values", error);
     if (out->values == NULL) return NIB_ENOMEM;
@@ -100,7 +102,8 @@ enum nib_status nib_input_open(const char *locator, const struct nib_texts *valu
     else if (locator != NULL && shape != NULL)
         status = nib_fail(error, NIB_EINVAL, "--shape goes with --values; a file has its own shape");
     else
-        status = locator != NULL ? from_file(locator, cast_f64, &input, error) : from_values(values, shape, &input, error);
+        status =
+            locator != NULL ? from_file(locator, cast_f64, &input, error) : from_values(values, shape, &input, error);
     if (status != NIB_OK) {
         nib_input_close(&input);
         return status;
@@ -115,8 +118,8 @@ void nib_input_close(struct nib_input *input) {
     *input = (struct nib_input){0};
 }
 
-enum nib_status nib_input_quantizer(const char *name, const struct nib_texts *settings, const struct nib_quantizer **out,
-                                    struct nib_error *error) {
+enum nib_status nib_input_quantizer(const char *name, const struct nib_texts *settings,
+                                    const struct nib_quantizer **out, struct nib_error *error) {
     const struct nib_quantizer *base;
     enum nib_status status = nib_quantizer_open(name, &base, error);
     if (status != NIB_OK || settings->count == 0) {

@@ -19,7 +19,9 @@ uint32_t nib_quantized_scale(const struct nib_quantized *q, size_t index) {
     return code;
 }
 
-static const char *axis_name(enum nib_axis axis) { return axis == NIB_ALONG_COLS ? "cols" : "rows"; }
+static const char *axis_name(enum nib_axis axis) {
+    return axis == NIB_ALONG_COLS ? "cols" : "rows";
+}
 
 static enum nib_status print_json(const struct nib_call *call, const struct nib_quantizer_info *info,
                                   const struct nib_quantized *q, struct nib_error *error) {
@@ -69,7 +71,8 @@ static enum nib_status block_table(const struct nib_quantizer_info *info, const 
     enum nib_status status = nib_table_new("quantize", columns, sizeof columns / sizeof *columns, out, error);
     if (status != NIB_OK) return status;
     bool along_cols = q->axis == NIB_ALONG_COLS;
-    size_t lines = along_cols ? q->rows : q->cols, inner = along_cols ? q->cols : q->rows, size = info->block->block_cols;
+    size_t lines = along_cols ? q->rows : q->cols, inner = along_cols ? q->cols : q->rows,
+           size = info->block->block_cols;
     char *codes = malloc(size + 1), *values = malloc(size * 20 + 1);
     for (size_t i = 0; i < lines * q->scale_cols && i < most && codes != NULL && values != NULL; i++) {
         size_t line = i / q->scale_cols, block = i % q->scale_cols, start = block * size, used = 0;
@@ -100,7 +103,8 @@ static enum nib_status block_table(const struct nib_quantizer_info *info, const 
     return nib_fail(error, NIB_ENOMEM, "out of memory for the table of blocks");
 }
 
-static void print_headline(const struct nib_quantizer_info *info, const struct nib_quantized *q, char *text, size_t size) {
+static void print_headline(const struct nib_quantizer_info *info, const struct nib_quantized *q, char *text,
+                           size_t size) {
     int used = snprintf(text, size, "%s, %zu x %zu along %s", info->name, q->rows, q->cols, axis_name(q->axis));
     if (info->block->has_tensor_scale)
         used += snprintf(text + used, size - (size_t)used, "; tensor amax %.9g, encode scale %.9g, decode scale %.9g",
@@ -132,30 +136,42 @@ enum nib_status nib_quantized_print(const struct nib_call *call, const struct ni
 static enum nib_status put(struct nib_result *file, const char *group, const char *name, const char *long_name,
                            enum nib_result_type type, const char *rows, const char *cols, const void *data,
                            struct nib_error *error) {
-    struct nib_result_array array = {.group = group, .name = name, .units = "1", .long_name = long_name, .type = type,
-        .rank = 2, .scales = {rows, cols}, .data = data};
+    struct nib_result_array array = {.group = group,
+                                     .name = name,
+                                     .units = "1",
+                                     .long_name = long_name,
+                                     .type = type,
+                                     .rank = 2,
+                                     .scales = {rows, cols},
+                                     .data = data};
     return nib_result_array(file, &array, error);
 }
 
 static enum nib_status put_elements(struct nib_result *file, const struct nib_quantized *q, struct nib_error *error) {
     enum nib_status status = nib_result_index_scale(file, "elements", "row", "row", q->rows, error);
     if (status == NIB_OK) status = nib_result_index_scale(file, "elements", "col", "column", q->cols, error);
-    if (status == NIB_OK) status = put(file, "elements", "code", "4-bit code", NIB_RESULT_U8, "row", "col", q->codes, error);
     if (status == NIB_OK)
-        status = put(file, "elements", "dequantized", "dequantized value", NIB_RESULT_F32, "row", "col", q->values, error);
+        status = put(file, "elements", "code", "4-bit code", NIB_RESULT_U8, "row", "col", q->codes, error);
+    if (status == NIB_OK)
+        status =
+            put(file, "elements", "dequantized", "dequantized value", NIB_RESULT_F32, "row", "col", q->values, error);
     return status;
 }
 
 static enum nib_status put_scales(struct nib_result *file, const struct nib_scale *scale, const struct nib_quantized *q,
                                   struct nib_error *error) {
-    enum nib_result_type type = q->scale_bytes == 1 ? NIB_RESULT_U8 : q->scale_bytes == 2 ? NIB_RESULT_U16 : NIB_RESULT_U32;
+    enum nib_result_type type = q->scale_bytes == 1   ? NIB_RESULT_U8
+                                : q->scale_bytes == 2 ? NIB_RESULT_U16
+                                                      : NIB_RESULT_U32;
     size_t count = q->scale_rows * q->scale_cols;
     float *values = nib_alloc(count, sizeof *values, "scales", error);
     if (values == NULL) return NIB_ENOMEM;
     for (size_t i = 0; i < count; i++) values[i] = nib_scale_decode(scale, nib_quantized_scale(q, i));
     enum nib_status status = nib_result_index_scale(file, "scales", "line", "line of blocks", q->scale_rows, error);
-    if (status == NIB_OK) status = nib_result_index_scale(file, "scales", "block", "block in the line", q->scale_cols, error);
-    if (status == NIB_OK) status = put(file, "scales", "scale", "code of the scale", type, "line", "block", q->scales, error);
+    if (status == NIB_OK)
+        status = nib_result_index_scale(file, "scales", "block", "block in the line", q->scale_cols, error);
+    if (status == NIB_OK)
+        status = put(file, "scales", "scale", "code of the scale", type, "line", "block", q->scales, error);
     if (status == NIB_OK)
         status = put(file, "scales", "scale_value", "decoded scale", NIB_RESULT_F32, "line", "block", values, error);
     free(values);
@@ -164,11 +180,13 @@ static enum nib_status put_scales(struct nib_result *file, const struct nib_scal
 
 static enum nib_status put_packed(struct nib_result *file, const struct nib_quantized *q, struct nib_error *error) {
     size_t lines = q->axis == NIB_ALONG_COLS ? q->rows : q->cols;
-    enum nib_status status = nib_result_index_scale(file, "packed", "line", "line along the reduction axis", lines, error);
-    if (status == NIB_OK) status = nib_result_index_scale(file, "packed", "byte", "byte in the line", q->packed_stride, error);
+    enum nib_status status =
+        nib_result_index_scale(file, "packed", "line", "line along the reduction axis", lines, error);
     if (status == NIB_OK)
-        status = put(file, "packed", "packed", "two codes a byte, the first in the low nibble", NIB_RESULT_U8, "line", "byte",
-                     q->packed, error);
+        status = nib_result_index_scale(file, "packed", "byte", "byte in the line", q->packed_stride, error);
+    if (status == NIB_OK)
+        status = put(file, "packed", "packed", "two codes a byte, the first in the low nibble", NIB_RESULT_U8, "line",
+                     "byte", q->packed, error);
     return status;
 }
 
@@ -196,7 +214,8 @@ static enum nib_status provenance(const struct nib_call *call, const struct nib_
 }
 
 enum nib_status nib_quantized_store(const struct nib_call *call, const struct nib_quantizer *quantizer,
-                                    const struct nib_quantized *q, const struct nib_file *source, struct nib_error *error) {
+                                    const struct nib_quantized *q, const struct nib_file *source,
+                                    struct nib_error *error) {
     struct nib_quantizer_info info;
     nib_quantizer_describe(quantizer, &info);
     struct nib_result *file;

@@ -9,7 +9,9 @@
 
 #define NIB_AXIS(axis, applies, what) static const struct nib_axis_choice choices_##axis[] = {
 #define NIB_CHOICE(constant, name, applies, what) {name, what, NIB_APPLIES_##applies},
-#define NIB_AXIS_END(axis) };
+#define NIB_AXIS_END(axis)                                                                                             \
+    }                                                                                                                  \
+    ;
 #define NIB_NUMBER(axis, applies, fallback, what)
 #include "format/axes.def"
 #undef NIB_AXIS
@@ -20,11 +22,12 @@
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 const struct nib_axis_info nib_axis_table[] = {
-#define NIB_AXIS(axis, applies, what)                                                             \
-    {#axis, what, NIB_APPLIES_##applies, false, offsetof(struct nib_axes, axis), 0, choices_##axis, COUNT(choices_##axis)},
+#define NIB_AXIS(axis, applies, what)                                                                                  \
+    {#axis, what,           NIB_APPLIES_##applies, false, offsetof(struct nib_axes, axis),                             \
+     0,     choices_##axis, COUNT(choices_##axis)},
 #define NIB_CHOICE(constant, name, applies, what)
 #define NIB_AXIS_END(axis)
-#define NIB_NUMBER(axis, applies, fallback, what)                                                 \
+#define NIB_NUMBER(axis, applies, fallback, what)                                                                      \
     {#axis, what, NIB_APPLIES_##applies, true, offsetof(struct nib_axes, axis), fallback, NULL, 0},
 #include "format/axes.def"
 #undef NIB_AXIS
@@ -34,7 +37,9 @@ const struct nib_axis_info nib_axis_table[] = {
 };
 const size_t nib_axis_count = COUNT(nib_axis_table);
 
-bool nib_axes_stochastic(const struct nib_axes *axes) { return axes->rounding == NIB_ROUNDING_SR; }
+bool nib_axes_stochastic(const struct nib_axes *axes) {
+    return axes->rounding == NIB_ROUNDING_SR;
+}
 
 unsigned nib_axes_random_bytes(const struct nib_axes *axes) {
     if (axes->sr_form == NIB_SR_TE) return 1;
@@ -165,14 +170,14 @@ static enum nib_status set_number(struct nib_axes *axes, const struct nib_axis_i
         number = INFINITY;
     else if (!nib_number_exact_float(value, &number) || number < 0)
         return nib_fail_at(error, NIB_EINVAL, file, line,
-                           "axis %s: \"%s\" is not a number that binary32 holds exactly, at least 0 (or inf)", axis->name,
-                           value);
+                           "axis %s: \"%s\" is not a number that binary32 holds exactly, at least 0 (or inf)",
+                           axis->name, value);
     *number_of(axes, axis) = number;
     return NIB_OK;
 }
 
-enum nib_status nib_axes_set(struct nib_axes *axes, const struct nib_block *block, const char *axis_name, const char *value,
-                             const char *file, int line, struct nib_error *error) {
+enum nib_status nib_axes_set(struct nib_axes *axes, const struct nib_block *block, const char *axis_name,
+                             const char *value, const char *file, int line, struct nib_error *error) {
     size_t found = nib_axis_find(axis_name);
     if (found == nib_axis_count) {
         const char *near = nib_suggest(axis_name, axis_candidate, NULL);
@@ -185,14 +190,16 @@ enum nib_status nib_axes_set(struct nib_axes *axes, const struct nib_block *bloc
         return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to block format %s: it needs %s",
                            axis->name, block->name, nib_applies_text(axis->applies));
     if (!stochastic_holds(axis->applies, axes))
-        return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to rounding %s: it needs %s", axis->name,
-                           nib_axis_table[nib_axis_find("rounding")].choices[axes->rounding].name, nib_applies_text(axis->applies));
-    if (axis->applies == NIB_APPLIES_SELECT && axes->select == NIB_SELECT_NONE)
-        return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to select none: it needs %s", axis->name,
+        return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to rounding %s: it needs %s",
+                           axis->name, nib_axis_table[nib_axis_find("rounding")].choices[axes->rounding].name,
                            nib_applies_text(axis->applies));
+    if (axis->applies == NIB_APPLIES_SELECT && axes->select == NIB_SELECT_NONE)
+        return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to select none: it needs %s",
+                           axis->name, nib_applies_text(axis->applies));
     if (axes->procedure != NIB_PROCEDURE_AXES && axis->offset != offsetof(struct nib_axes, procedure))
-        return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s does not apply to procedure %s, which computes a block as a whole",
-                           axis->name, nib_axis_table[nib_axis_find("procedure")].choices[axes->procedure].name);
+        return nib_fail_at(error, NIB_EINVAL, file, line,
+                           "axis %s does not apply to procedure %s, which computes a block as a whole", axis->name,
+                           nib_axis_table[nib_axis_find("procedure")].choices[axes->procedure].name);
     if (axis->is_number) return set_number(axes, axis, value, file, line, error);
     for (size_t c = 0; c < axis->count; c++)
         if (strcmp(axis->choices[c].name, value) == 0) {
@@ -205,8 +212,8 @@ enum nib_status nib_axes_set(struct nib_axes *axes, const struct nib_block *bloc
         }
     char expected[360];
     list_choices(axis, block, expected, sizeof expected);
-    return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s: no choice \"%s\"; expected one of %s", axis->name, value,
-                       expected);
+    return nib_fail_at(error, NIB_EINVAL, file, line, "axis %s: no choice \"%s\"; expected one of %s", axis->name,
+                       value, expected);
 }
 
 const char *nib_axes_get(const struct nib_axes *axes, size_t index, char buffer[NIB_AXIS_TEXT]) {

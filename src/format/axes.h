@@ -9,7 +9,10 @@
 /* enum nib_axis_<name> per axis */
 #define NIB_AXIS(axis, applies, what) enum nib_axis_##axis {
 #define NIB_CHOICE(constant, name, applies, what) constant,
-#define NIB_AXIS_END(axis) NIB_AXIS_##axis##_COUNT };
+#define NIB_AXIS_END(axis)                                                                                             \
+    NIB_AXIS_##axis##_COUNT                                                                                            \
+    }                                                                                                                  \
+    ;
 #define NIB_NUMBER(axis, applies, fallback, what)
 #include "format/axes.def"
 #undef NIB_AXIS
@@ -30,9 +33,20 @@ struct nib_axes {
 #undef NIB_NUMBER
 };
 
-enum nib_applies { NIB_APPLIES_ANY, NIB_APPLIES_TENSOR, NIB_APPLIES_NO_TENSOR, NIB_APPLIES_E8M0, NIB_APPLIES_NOT_E8M0, NIB_APPLIES_SR,
-                   NIB_APPLIES_SELECT, NIB_APPLIES_SR_BITS, NIB_APPLIES_E2M1_SR, NIB_APPLIES_E2M1,
-                   NIB_APPLIES_ONE_LINE, NIB_APPLIES_FLOOR_ADD };
+enum nib_applies {
+    NIB_APPLIES_ANY,
+    NIB_APPLIES_TENSOR,
+    NIB_APPLIES_NO_TENSOR,
+    NIB_APPLIES_E8M0,
+    NIB_APPLIES_NOT_E8M0,
+    NIB_APPLIES_SR,
+    NIB_APPLIES_SELECT,
+    NIB_APPLIES_SR_BITS,
+    NIB_APPLIES_E2M1_SR,
+    NIB_APPLIES_E2M1,
+    NIB_APPLIES_ONE_LINE,
+    NIB_APPLIES_FLOOR_ADD
+};
 
 struct nib_axis_choice {
     const char *name, *what;
@@ -55,7 +69,8 @@ extern const size_t nib_axis_count;
 bool nib_axes_stochastic(const struct nib_axes *axes);
 /* Bytes of the random integer of an element. */
 unsigned nib_axes_random_bytes(const struct nib_axes *axes);
-/* Whether a condition holds for a block format (SR and SELECT may hold for any), and in words ("the block format has a tensor scale"). */
+/* Whether a condition holds for a block format (SR and SELECT may hold for any), and in words ("the block format has a
+ * tensor scale"). */
 bool nib_axis_applies(enum nib_applies applies, const struct nib_block *block);
 const char *nib_applies_text(enum nib_applies applies);
 

@@ -24,12 +24,8 @@ void nib_quantizer_close(const struct nib_quantizer *quantizer) {
 /* The rounding rule and the codes of special values follow from the element and the axes. */
 static void finish(struct nib_quantizer *q) {
     static const enum nib_rounding modes[NIB_AXIS_rounding_COUNT] = {
-        [NIB_ROUNDING_RNA] = NIB_RNA,
-        [NIB_ROUNDING_RNA_HALF_INPUT] = NIB_RNA,
-        [NIB_ROUNDING_RNZ] = NIB_RNZ,
-        [NIB_ROUNDING_RTZ] = NIB_RTZ,
-        [NIB_ROUNDING_RTZ_LOG2_INPUT] = NIB_RTZ,
-        [NIB_ROUNDING_SR] = NIB_RTZ,
+        [NIB_ROUNDING_RNA] = NIB_RNA, [NIB_ROUNDING_RNA_HALF_INPUT] = NIB_RNA, [NIB_ROUNDING_RNZ] = NIB_RNZ,
+        [NIB_ROUNDING_RTZ] = NIB_RTZ, [NIB_ROUNDING_RTZ_LOG2_INPUT] = NIB_RTZ, [NIB_ROUNDING_SR] = NIB_RTZ,
     }; /* the others: NIB_RNE */
     const struct nib_element *element = q->block->element;
     nib_rule_compile(element, modes[q->axes.rounding], &q->rule);
@@ -39,7 +35,8 @@ static void finish(struct nib_quantizer *q) {
     q->code_of_minus_zero = (uint8_t)nib_round_code(&q->rule, 0x80000000u);
     for (size_t i = 0; i < nib_axis_count; i++) {
         char buffer[NIB_AXIS_TEXT];
-        if (nib_axis_table[i].is_number) snprintf(q->value_text[i], NIB_AXIS_TEXT, "%s", nib_axes_get(&q->axes, i, buffer));
+        if (nib_axis_table[i].is_number)
+            snprintf(q->value_text[i], NIB_AXIS_TEXT, "%s", nib_axes_get(&q->axes, i, buffer));
     }
 }
 
@@ -48,8 +45,8 @@ static enum nib_status write_text(struct nib_quantizer *q, struct nib_error *err
     size_t size = 0;
     FILE *out = open_memstream(&q->text, &size);
     if (out == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory for the text of quantizer %s", q->name);
-    fprintf(out, "kind: quantizer\ntitle: \"%s\"\nsource: \"%s\"\ndevice: %s\nverified: %s\n", q->title, q->source, q->device,
-            q->verified ? "true" : "false");
+    fprintf(out, "kind: quantizer\ntitle: \"%s\"\nsource: \"%s\"\ndevice: %s\nverified: %s\n", q->title, q->source,
+            q->device, q->verified ? "true" : "false");
     if (q->verified_by[0] != '\0') fprintf(out, "verified_by: \"%s\"\n", q->verified_by);
     fprintf(out, "block: %s\naxes:\n", q->block->name);
     const char *axis, *value;
@@ -99,7 +96,8 @@ static const struct nib_field quantizer_fields[] = {
 static enum nib_status parse(const char *text, size_t length, const char *label, int depth, struct nib_quantizer **out,
                              struct nib_error *error);
 
-static enum nib_status open_named(const char *name_or_path, int depth, struct nib_quantizer **out, struct nib_error *error) {
+static enum nib_status open_named(const char *name_or_path, int depth, struct nib_quantizer **out,
+                                  struct nib_error *error) {
     struct nib_registry_text file;
     enum nib_status status = nib_registry_read("quantizers", name_or_path, &file, error);
     if (status != NIB_OK) return status;
@@ -117,8 +115,8 @@ static void inherit(struct nib_quantizer *q, const struct nib_quantizer *base) {
         }
 }
 
-static enum nib_status read_axes(struct nib_quantizer *q, const struct nib_yaml *document, const struct nib_yaml_node *axes,
-                                 struct nib_error *error) {
+static enum nib_status read_axes(struct nib_quantizer *q, const struct nib_yaml *document,
+                                 const struct nib_yaml_node *axes, struct nib_error *error) {
     if (axes == NULL) return NIB_OK;
     const char *label = nib_yaml_label(document);
     if (nib_yaml_kind_of(axes) != NIB_YAML_MAPPING)
@@ -139,7 +137,8 @@ static enum nib_status read_axes(struct nib_quantizer *q, const struct nib_yaml 
     return NIB_OK;
 }
 
-static enum nib_status fill(struct nib_quantizer *q, const struct nib_yaml *document, int depth, struct nib_error *error) {
+static enum nib_status fill(struct nib_quantizer *q, const struct nib_yaml *document, int depth,
+                            struct nib_error *error) {
     struct quantizer_file file = {0};
     const struct nib_yaml_node *root = nib_yaml_root(document);
     enum nib_status status = nib_yaml_read(document, root, quantizer_fields, &file, error);
@@ -163,8 +162,9 @@ static enum nib_status fill(struct nib_quantizer *q, const struct nib_yaml *docu
     } else
         q->block = nib_block_share(base->block);
     if (status == NIB_OK && q->block->block_rows > NIB_BLOCK_ROWS_MAX)
-        status = nib_fail_at(error, NIB_EINVAL, label, nib_yaml_line(root), "block format %s spans %u lines; at most %d",
-                             q->block->name, q->block->block_rows, NIB_BLOCK_ROWS_MAX);
+        status =
+            nib_fail_at(error, NIB_EINVAL, label, nib_yaml_line(root), "block format %s spans %u lines; at most %d",
+                        q->block->name, q->block->block_rows, NIB_BLOCK_ROWS_MAX);
     if (status == NIB_OK) {
         snprintf(q->title, sizeof q->title, "%s", file.title);
         snprintf(q->source, sizeof q->source, "%s", file.source);
@@ -206,8 +206,8 @@ static enum nib_status parse(const char *text, size_t length, const char *label,
     return NIB_OK;
 }
 
-enum nib_status nib_quantizer_parse(const char *text, size_t length, const char *label, const struct nib_quantizer **out,
-                                    struct nib_error *error) {
+enum nib_status nib_quantizer_parse(const char *text, size_t length, const char *label,
+                                    const struct nib_quantizer **out, struct nib_error *error) {
     struct nib_quantizer *q;
     enum nib_status status = parse(text, length, label, 0, &q, error);
     if (status == NIB_OK) *out = q;
@@ -256,12 +256,19 @@ enum nib_status nib_quantizer_with(const struct nib_quantizer *base, const char 
 }
 
 void nib_quantizer_describe(const struct nib_quantizer *q, struct nib_quantizer_info *out) {
-    *out = (struct nib_quantizer_info){.name = q->name, .title = q->title, .source = q->source, .device = q->device,
-        .verified = q->verified, .verified_by = q->verified_by, .block = q->block, .text = q->text, .sha256 = q->sha256};
+    *out = (struct nib_quantizer_info){.name = q->name,
+                                       .title = q->title,
+                                       .source = q->source,
+                                       .device = q->device,
+                                       .verified = q->verified,
+                                       .verified_by = q->verified_by,
+                                       .block = q->block,
+                                       .text = q->text,
+                                       .sha256 = q->sha256};
 }
 
-enum nib_status nib_quantizer_of_grid(const struct nib_element *element, const struct nib_scale *scale, unsigned block_size,
-                                      const struct nib_quantizer **out, struct nib_error *error) {
+enum nib_status nib_quantizer_of_grid(const struct nib_element *element, const struct nib_scale *scale,
+                                      unsigned block_size, const struct nib_quantizer **out, struct nib_error *error) {
     if (block_size < 1 || block_size > 1 << 16)
         return nib_fail(error, NIB_EINVAL, "block size %u: expected 1 to 65536", block_size);
     struct nib_quantizer *q = nib_alloc(1, sizeof *q, "a quantizer", error);
@@ -270,7 +277,8 @@ enum nib_status nib_quantizer_of_grid(const struct nib_element *element, const s
     if (status == NIB_OK) {
         snprintf(q->name, sizeof q->name, "%s", q->block->name);
         snprintf(q->title, sizeof q->title, "%s", q->block->title);
-        snprintf(q->source, sizeof q->source, "in the manner of UFP4, arXiv 2606.20381: decode scale amax / largest level");
+        snprintf(q->source, sizeof q->source,
+                 "in the manner of UFP4, arXiv 2606.20381: decode scale amax / largest level");
         snprintf(q->device, sizeof q->device, "any");
         snprintf(q->verified_by, sizeof q->verified_by, "a grid to explore, no real implementation");
         nib_axes_default(&q->axes, q->block);

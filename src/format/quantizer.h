@@ -15,14 +15,14 @@ struct nib_quantizer {
     bool verified;
     const struct nib_block *block;
     struct nib_axes axes;
-    struct nib_rule rule;        /* of the element and the rounding axis */
-    uint8_t code_of_max;         /* code of the largest level */
-    uint8_t code_of_min;         /* code of the smallest */
-    uint8_t code_of_minus_zero;  /* -0, or code_of_zero in a format without it */
-    uint8_t code_of_zero;        /* +0, or the level nearest to zero in a grid without it */
+    struct nib_rule rule;       /* of the element and the rounding axis */
+    uint8_t code_of_max;        /* code of the largest level */
+    uint8_t code_of_min;        /* code of the smallest */
+    uint8_t code_of_minus_zero; /* -0, or code_of_zero in a format without it */
+    uint8_t code_of_zero;       /* +0, or the level nearest to zero in a grid without it */
     char *text;
     char sha256[65];
-    bool given[NIB_AXES_MAX];    /* named by the file, its base or a setting */
+    bool given[NIB_AXES_MAX];                     /* named by the file, its base or a setting */
     char value_text[NIB_AXES_MAX][NIB_AXIS_TEXT]; /* numbers as nib_quantizer_axis() hands them out */
 };
 

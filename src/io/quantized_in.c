@@ -93,7 +93,8 @@ static enum nib_status read_members(const struct reader *r, const struct nib_qua
     if (status == NIB_OK && axis != NULL && strcmp(axis, "cols") != 0 && strcmp(axis, "rows") != 0)
         status = wrong(r, "axis", "\"cols\" or \"rows\"");
     if (status != NIB_OK) return status;
-    if (json_array_size(json_object_get(r->root, "codes")) / cols != rows) return wrong(r, "codes", "one code per element");
+    if (json_array_size(json_object_get(r->root, "codes")) / cols != rows)
+        return wrong(r, "codes", "one code per element");
     enum nib_axis along = axis != NULL && strcmp(axis, "rows") == 0 ? NIB_ALONG_ROWS : NIB_ALONG_COLS;
     struct nib_quantized made;
     status = nib_quantized_alloc(q, rows, cols, along, NIB_WANT_CODES | NIB_WANT_SCALES, &made, r->error);
@@ -165,7 +166,8 @@ static enum nib_status read_dataset(struct nib_file *file, const char *name, voi
     return NIB_OK;
 }
 
-static enum nib_status read_attribute(const struct nib_file *file, const char *key, float *out, struct nib_error *error) {
+static enum nib_status read_attribute(const struct nib_file *file, const char *key, float *out,
+                                      struct nib_error *error) {
     const char *text = nib_file_metadata(file, key);
     char *end = NULL;
     if (text != NULL) *out = (float)strtod(text, &end);
@@ -182,8 +184,7 @@ static enum nib_status read_groups(struct nib_file *file, const struct nib_quant
     enum nib_status status = nib_file_find(file, "elements/code", &at, error);
     if (status != NIB_OK) return status;
     const struct nib_entry *codes = &file->entries[at];
-    if (codes->rank != 2)
-        return nib_fail_at(error, NIB_ESYNTAX, file->path, 0, "elements/code: expected a matrix");
+    if (codes->rank != 2) return nib_fail_at(error, NIB_ESYNTAX, file->path, 0, "elements/code: expected a matrix");
     struct nib_quantized made;
     size_t rows = (size_t)codes->shape[0], cols = (size_t)codes->shape[1];
     status = nib_quantized_alloc(q, rows, cols, along, NIB_WANT_CODES | NIB_WANT_SCALES, &made, error);
@@ -193,7 +194,8 @@ static enum nib_status read_groups(struct nib_file *file, const struct nib_quant
         if (made.codes[i] > 15)
             status = nib_fail_at(error, NIB_ESYNTAX, file->path, 0, "elements/code: expected integers from 0 to 15");
     if (status == NIB_OK)
-        status = read_dataset(file, "scales/scale", made.scales, made.scale_rows * made.scale_cols, made.scale_bytes, error);
+        status =
+            read_dataset(file, "scales/scale", made.scales, made.scale_rows * made.scale_cols, made.scale_bytes, error);
     if (status == NIB_OK) status = read_attribute(file, "scales/tensor_amax", &made.tensor_amax, error);
     if (status == NIB_OK) status = read_attribute(file, "scales/tensor_scale_encode", &made.tensor_scale_encode, error);
     if (status == NIB_OK) status = read_attribute(file, "scales/tensor_scale_decode", &made.tensor_scale_decode, error);
@@ -212,7 +214,8 @@ static enum nib_status read_hdf5(const char *path, const struct nib_quantizer **
     if (status != NIB_OK) return status;
     const char *name = nib_file_metadata(file, "elements/quantizer");
     if (*quantizer == NULL && name == NULL)
-        status = nib_fail_at(error, NIB_ESYNTAX, path, 0, "no attribute quantizer of /elements, as 'nibble quantize -o' writes");
+        status = nib_fail_at(error, NIB_ESYNTAX, path, 0,
+                             "no attribute quantizer of /elements, as 'nibble quantize -o' writes");
     if (status == NIB_OK && *quantizer == NULL) status = open_quantizer(name, &opened, error);
     if (status == NIB_OK) status = read_groups(file, *quantizer != NULL ? *quantizer : opened, out, error);
     nib_file_close(file);
@@ -237,7 +240,8 @@ enum nib_status nib_quantized_read(const char *path, const struct nib_quantizer 
     const char *name = json_string_value(json_object_get(r.root, "quantizer"));
     const struct nib_quantizer *opened = NULL;
     enum nib_status status = NIB_OK;
-    if (schema == NULL || strcmp(schema, "nibble.quantize/1") != 0) status = wrong(&r, "schema", "\"nibble.quantize/1\"");
+    if (schema == NULL || strcmp(schema, "nibble.quantize/1") != 0)
+        status = wrong(&r, "schema", "\"nibble.quantize/1\"");
     if (status == NIB_OK && *quantizer == NULL)
         status = name == NULL ? wrong(&r, "quantizer", "its name") : open_quantizer(name, &opened, error);
     if (status == NIB_OK) status = read_members(&r, *quantizer != NULL ? *quantizer : opened, out);

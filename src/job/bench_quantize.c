@@ -23,9 +23,9 @@ struct work {
     struct nib_view view;
     struct nib_quantize_options options;
     struct nib_quantized out;
-    uint8_t *sink;           /* as many bytes as the quantizer writes */
+    uint8_t *sink; /* as many bytes as the quantizer writes */
     size_t written;
-    bool with_amax;          /* memory kernel: one more pass over the input */
+    bool with_amax; /* memory kernel: one more pass over the input */
 };
 typedef enum nib_status run_once(struct work *work, struct nib_error *error);
 
@@ -88,7 +88,8 @@ static enum nib_status measure(run_once *once, struct work *work, struct nib_ben
     }
     if (status != NIB_OK) return status;
     qsort(times, runs, sizeof *times, ascending);
-    *out = (struct nib_bench_time){times[runs / 2], times[0], (times[runs * 3 / 4] - times[runs / 4]) / times[runs / 2], runs};
+    *out = (struct nib_bench_time){times[runs / 2], times[0], (times[runs * 3 / 4] - times[runs / 4]) / times[runs / 2],
+                                   runs};
     return NIB_OK;
 }
 
@@ -136,9 +137,10 @@ enum nib_status nib_bench_quantize(const struct nib_bench_request *request, stru
                                    struct nib_error *error) {
     struct nib_quantizer_info info;
     nib_quantizer_describe(request->quantizer, &info);
-    struct work work = {.request = request, .options = {.threads = request->threads, .isa = request->isa,
-        .rotation = request->rotation}};
-    struct nib_bench_result result = {.elements = request->rows * request->cols, .has_tensor_scale = info.block->has_tensor_scale};
+    struct work work = {.request = request,
+                        .options = {.threads = request->threads, .isa = request->isa, .rotation = request->rotation}};
+    struct nib_bench_result result = {.elements = request->rows * request->cols,
+                                      .has_tensor_scale = info.block->has_tensor_scale};
     const struct nib_isa *isa;
     bool reference;
     enum nib_status status = nib_isa_choose(request->isa, &isa, &reference, error);
@@ -147,7 +149,8 @@ enum nib_status nib_bench_quantize(const struct nib_bench_request *request, stru
     void *input = make_input(request, error);
     if (input == NULL) return NIB_ENOMEM;
     work.view = (struct nib_view){input, request->dtype, request->rows, request->cols, request->cols};
-    status = nib_quantized_alloc(request->quantizer, request->rows, request->cols, NIB_ALONG_COLS, request->want, &work.out, error);
+    status = nib_quantized_alloc(request->quantizer, request->rows, request->cols, NIB_ALONG_COLS, request->want,
+                                 &work.out, error);
     if (status == NIB_OK) {
         work.written = bytes_written(&work.out);
         work.sink = nib_alloc(work.written + 1, 1, "the benchmark's output", error);

@@ -10,10 +10,10 @@ struct nib_bench_request {
     enum nib_dtype dtype;
     size_t rows, cols;
     int threads;
-    const char *isa;             /* as in struct nib_quantize_options */
-    unsigned want;               /* enum nib_want: what is written */
+    const char *isa; /* as in struct nib_quantize_options */
+    unsigned want;   /* enum nib_want: what is written */
     uint64_t seed;
-    double seconds;              /* at least this long for each figure */
+    double seconds; /* at least this long for each figure */
 };
 
 /* Each time is the median over runs, in seconds; `spread` is (third quartile - first quartile) / median. */
@@ -27,7 +27,7 @@ struct nib_bench_result {
     struct nib_bench_time given, total;
     struct nib_bench_time memory_given, memory_total; /* a kernel that reads and writes the same bytes */
     bool has_tensor_scale;
-    const char *isa;             /* the one that ran */
+    const char *isa; /* the one that ran */
 };
 
 NIB_CHECK enum nib_status nib_bench_quantize(const struct nib_bench_request *request, struct nib_bench_result *out,

@@ -40,7 +40,7 @@ float nib_amax_compute(const struct nib_quantizer *q, struct nib_view x, int thr
     size_t pieces = (length + PIECE - 1) / PIECE;
     bool skip = q->axes.amax_nan == NIB_AMAX_NAN_SKIP && q->axes.tensor_amax_nan == NIB_TENSOR_AMAX_NAN_SAME;
     uint32_t most = 0;
-#pragma omp parallel for num_threads(nib_threads_for(threads, lines * pieces)) reduction(max : most) schedule(static)
+#pragma omp parallel for num_threads(nib_threads_for(threads, lines *pieces)) reduction(max : most) schedule(static)
     for (size_t i = 0; i < lines * pieces; i++) {
         struct nib_fpenv saved = nib_fpenv_enter();
         size_t start = i % pieces * PIECE, offset = i / pieces * x.stride + start;

@@ -12,19 +12,19 @@ static uint32_t scale_at(const struct nib_quantized *t, size_t row, size_t colum
 }
 
 /* One line of blocks: the 16 values of each block scale are computed once and looked up. */
-static void line_of_blocks(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_quantized *in,
-                           size_t line, float *values) {
+static void line_of_blocks(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
+                           const struct nib_quantized *in, size_t line, float *values) {
     bool along_cols = in->axis == NIB_ALONG_COLS;
     size_t inner = along_cols ? in->cols : in->rows, size = q->block->block_cols;
     for (size_t start = 0; start < inner; start += size) {
         float value[NIB_CODES];
         uint32_t scale = scale_at(in, line / q->block->block_rows, start / size);
-        for (unsigned code = 0; code < NIB_CODES; code++)
-            value[code] = nib_ref_dequantize(q, t, scale, (uint8_t)code);
+        for (unsigned code = 0; code < NIB_CODES; code++) value[code] = nib_ref_dequantize(q, t, scale, (uint8_t)code);
         size_t end = inner - start < size ? inner : start + size;
         for (size_t j = start; j < end; j++) {
             size_t at = along_cols ? line * in->cols + j : j * in->cols + line;
-            uint8_t code = in->codes != NULL ? in->codes[at] : in->packed[line * in->packed_stride + j / 2] >> 4 * (j % 2);
+            uint8_t code =
+                in->codes != NULL ? in->codes[at] : in->packed[line * in->packed_stride + j / 2] >> 4 * (j % 2);
             values[at] = value[code & 15];
         }
     }
@@ -38,7 +38,8 @@ enum nib_status nib_dequantize(const struct nib_quantizer *q, const struct nib_q
     struct nib_view shape = {.data = "", .dtype = NIB_F32, .rows = in->rows, .cols = in->cols, .stride = in->cols};
     enum nib_status status = nib_quantized_check(q, shape, in->axis, in, error);
     if (status != NIB_OK) return status;
-    if (in->codes == NULL && in->packed == NULL) return nib_fail(error, NIB_EINVAL, "dequantize: neither codes nor packed codes");
+    if (in->codes == NULL && in->packed == NULL)
+        return nib_fail(error, NIB_EINVAL, "dequantize: neither codes nor packed codes");
     if (in->scales == NULL) return nib_fail(error, NIB_EINVAL, "dequantize: no block scales");
     struct nib_tensor_scale t = nib_tensor_scale_none(q, NIB_F32);
     if (q->block->has_tensor_scale) {

@@ -28,17 +28,20 @@ static uint32_t drawn_scale(const struct nib_scale *format, float s, float u) {
     return u < nib_div_full(s - low, high - low) ? above : below;
 }
 
-void nib_eden_correct(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_eden_group *group) {
+void nib_eden_correct(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
+                      const struct nib_eden_group *group) {
     const struct nib_scale *format = q->block->scale;
     const unsigned size = q->block->block_cols;
     float y[NIB_EDEN_GROUP], level[NIB_EDEN_GROUP];
     for (unsigned i = 0; i < NIB_EDEN_GROUP; i++) {
-        struct nib_ref_scale s = {.code = group->scale[i / size], .value = nib_scale_decode(format, group->scale[i / size])};
+        struct nib_ref_scale s = {.code = group->scale[i / size],
+                                  .value = nib_scale_decode(format, group->scale[i / size])};
         y[i] = nib_ref_element_of(q, t, &s, group->x[i], 0).scaled;
         level[i] = q->block->element->level[group->codes[i]];
     }
     unsigned run = t->bf16 ? 8 : 4;
-    float square = dot(y, y, run), product = dot(y, level, run), correction = product == 0 ? 1 : nib_div_full(square, product);
+    float square = dot(y, y, run), product = dot(y, level, run),
+          correction = product == 0 ? 1 : nib_div_full(square, product);
     for (unsigned b = 0; b < NIB_EDEN_GROUP / size; b++) {
         float s = nib_scale_decode(format, group->scale[b]);
         if (s == 0 && q->axes.zero_scale == NIB_ZERO_SCALE_ONE) s = 1;

@@ -15,6 +15,7 @@ struct nib_eden_group {
     float *values;
     uint64_t first_block, seed;
 };
-void nib_eden_correct(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_eden_group *group);
+void nib_eden_correct(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
+                      const struct nib_eden_group *group);
 
 #endif

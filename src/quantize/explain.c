@@ -22,10 +22,13 @@ static void explain_block(const struct nib_quantizer *q, const struct nib_walk *
                 scratch->block_random[r * w->block_size + j] =
                     nib_sr_word(scratch->random, (band + r) * w->tile_inner + column + j, w->random.bytes);
     }
-    struct nib_ref_block block = {.x = scratch->block_x, .random = scratch->block_random,
-        .count = (size_t)w->block_rows * w->block_size, .codes = scratch->block_codes, .values = scratch->block_values,
-        .trace = trace,
-        .traced = (line - first_line - band) * w->block_size + (at - start - column)};
+    struct nib_ref_block block = {.x = scratch->block_x,
+                                  .random = scratch->block_random,
+                                  .count = (size_t)w->block_rows * w->block_size,
+                                  .codes = scratch->block_codes,
+                                  .values = scratch->block_values,
+                                  .trace = trace,
+                                  .traced = (line - first_line - band) * w->block_size + (at - start - column)};
     nib_trace_tensor(trace, q, t);
     nib_ref_quantize(q, t, &block);
 }
@@ -40,8 +43,8 @@ enum nib_status nib_quantize_explain(const struct nib_quantizer *q, struct nib_v
     bool reference;
     enum nib_status status = nib_view_check(x, error);
     if (status == NIB_OK && (row >= x.rows || col >= x.cols))
-        status = nib_fail(error, NIB_EINVAL, "element %zu,%zu lies outside the %zu x %zu tensor (counted from 0)", row, col,
-                          x.rows, x.cols);
+        status = nib_fail(error, NIB_EINVAL, "element %zu,%zu lies outside the %zu x %zu tensor (counted from 0)", row,
+                          col, x.rows, x.cols);
     if (status == NIB_OK) status = nib_isa_choose(options->isa, &isa, &reference, error);
     struct nib_sr_source random;
     if (status == NIB_OK) status = nib_sr_source_choose(q, x, options, &random, error);

@@ -5,13 +5,17 @@
 #include "base/error.h"
 
 #if defined(__x86_64__)
-static bool has_avx2(void) { return __builtin_cpu_supports("avx2") != 0; }
+static bool has_avx2(void) {
+    return __builtin_cpu_supports("avx2") != 0;
+}
 static bool has_avx512(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512dq");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 #endif
-static bool always(void) { return true; }
+static bool always(void) {
+    return true;
+}
 
 /* Best first. */
 static const struct {

@@ -12,25 +12,26 @@ enum { NIB_TILE = 64 };
 /* What the stages need to know of a tensor: numbers, rounded once. */
 struct nib_consts {
     struct nib_tensor_scale tensor;
-    float target_x_brq;          /* S*rQ */
-    float target_x_decode;       /* Q*D */
+    float target_x_brq;                  /* S*rQ */
+    float target_x_decode;               /* Q*D */
     float approx_q, approx_qd, approx_d; /* reciprocals of Q, Q*D and D by rcp.approx.ftz */
-    float encode_reciprocal;     /* 1/S */
-    float decode_reciprocal;     /* 1/D */
+    float encode_reciprocal;             /* 1/S */
+    float decode_reciprocal;             /* 1/D */
     float scale_min, scale_max;
     int element_emax;
     /* block-scale format */
     int mbits, bias;
     uint32_t max_code, nan_code;
     float largest_scale;
-    float scale_if_zero;         /* 0: no change */
+    float scale_if_zero; /* 0: no change */
     uint32_t code_if_zero;
     /* powers of two: the code is ((bits + addend[exponent field]) >> 23) - offset, at most top */
     uint32_t addend[256];
     int32_t exponent_offset, top_code;
-    uint32_t zero_code;          /* of a block of zeros */
+    uint32_t zero_code; /* of a block of zeros */
     float zero_value, bottom_value;
-    /* what the stages do not compute: a scale v below v_low but not 0, s from s_high on, a scaled element from y_high on */
+    /* what the stages do not compute: a scale v below v_low but not 0, s from s_high on, a scaled element from y_high
+     * on */
     float v_low, s_high, y_high;
     /* element format */
     int32_t magnitude_threshold[7];
@@ -38,13 +39,13 @@ struct nib_consts {
     uint64_t codes;
     float level[NIB_CODES];
     int error_order;
-    int32_t half_bits;           /* of the number that floor(a+0.5) lifts over the first tie */
+    int32_t half_bits; /* of the number that floor(a+0.5) lifts over the first tie */
     /* by the code of an 8-bit scale, for choices that are cheaper to tabulate; NaN: the reference */
     float factor_of_code[256], back_of_code[256];
     /* stochastic rounding */
     struct nib_sr_grid sr;
-    bool translated;             /* counts are not codes */
-    bool sign_depends;           /* on the element being zero, or rounding to it */
+    bool translated;                            /* counts are not codes */
+    bool sign_depends;                          /* on the element being zero, or rounding to it */
     uint32_t keep_minus_zero, keep_small_minus; /* 1 where the signed_zero axis lets a sign stand */
 };
 
@@ -59,7 +60,8 @@ typedef void nib_element_stage(const struct nib_consts *k, const float *restrict
 
 /* The same with random bytes, as many per element as the choice of sr_bits says. */
 typedef void nib_stochastic_stage(const struct nib_consts *k, const float *restrict x, const float *restrict factor,
-                                  const uint8_t *restrict random, size_t blocks, unsigned size, uint8_t *restrict codes);
+                                  const uint8_t *restrict random, size_t blocks, unsigned size,
+                                  uint8_t *restrict codes);
 
 /* The error of each block of 16 elements, by the error axes. */
 typedef void nib_error_stage(const struct nib_consts *k, const float *restrict x, const uint8_t *restrict codes,
@@ -69,8 +71,13 @@ enum nib_operation { NIB_MULTIPLY, NIB_DIVIDE, NIB_OPERATIONS };
 /* KEEP, NEGATIVE, DROP, NONPOSITIVE: the signed_zero axis on a symmetric grid; HALF: NEGATIVE with the
  * rounding rne;a+.5; GRID: any grid, sign kept. */
 enum nib_encoding {
-    NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE, NIB_ENCODE_DROP, NIB_ENCODE_NONPOSITIVE, NIB_ENCODE_HALF,
-    NIB_ENCODE_GRID, NIB_ENCODINGS
+    NIB_ENCODE_KEEP,
+    NIB_ENCODE_NEGATIVE,
+    NIB_ENCODE_DROP,
+    NIB_ENCODE_NONPOSITIVE,
+    NIB_ENCODE_HALF,
+    NIB_ENCODE_GRID,
+    NIB_ENCODINGS
 };
 enum nib_codec { NIB_CODEC_E8M0, NIB_CODEC_EXPONENT, NIB_CODEC_MINIFLOAT, NIB_CODEC_BF16, NIB_CODEC_FP32, NIB_CODECS };
 
@@ -93,12 +100,12 @@ struct nib_isa {
     nib_element_stage *encode[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_ENCODINGS];
     nib_philox_stage *philox;
     nib_stochastic_stage *stochastic[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_AXIS_sr_bits_COUNT];
-    nib_error_stage *errors[NIB_AXIS_error_value_COUNT][NIB_AXIS_error_metric_COUNT]; /* order: k->error_order */
+    nib_error_stage *errors[NIB_AXIS_error_value_COUNT][NIB_AXIS_error_metric_COUNT];    /* order: k->error_order */
     void (*pack)(const uint8_t *restrict codes, size_t count, uint8_t *restrict packed); /* count even */
     nib_scale_stage *dequantize[NIB_AXIS_dequantize_COUNT];
     /* level * factor (* second) */
-    void (*values)(const struct nib_consts *k, const uint8_t *restrict codes, const float *restrict factor, size_t blocks,
-                   unsigned size, float second, float *restrict values);
+    void (*values)(const struct nib_consts *k, const uint8_t *restrict codes, const float *restrict factor,
+                   size_t blocks, unsigned size, float second, float *restrict values);
 };
 
 extern const struct nib_isa nib_isa_generic;

@@ -13,14 +13,16 @@ enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct ni
                                         struct nib_tensor_scale *out, struct nib_error *error) {
     if (!q->block->has_tensor_scale) {
         if (options->has_tensor_amax || options->has_tensor_scale)
-            return nib_fail(error, NIB_EINVAL, "block format %s of quantizer %s has no tensor scale", q->block->name, q->name);
+            return nib_fail(error, NIB_EINVAL, "block format %s of quantizer %s has no tensor scale", q->block->name,
+                            q->name);
         *out = nib_tensor_scale_none(q, x.dtype);
         return NIB_OK;
     }
     if (options->has_tensor_amax && options->has_tensor_scale)
         return nib_fail(error, NIB_EINVAL, "a tensor amax and a tensor scale are both given; expected one");
     if (options->has_tensor_amax && !(options->tensor_amax >= 0))
-        return nib_fail(error, NIB_EINVAL, "tensor amax %g: expected a number of at least 0", (double)options->tensor_amax);
+        return nib_fail(error, NIB_EINVAL, "tensor amax %g: expected a number of at least 0",
+                        (double)options->tensor_amax);
     if (options->has_tensor_scale && !(options->tensor_scale_encode > 0 && options->tensor_scale_decode > 0))
         return nib_fail(error, NIB_EINVAL, "tensor scale: expected a number above 0");
     if (options->has_tensor_scale)
@@ -49,8 +51,8 @@ static struct nib_scratch **scratches_new(const struct nib_walk *walk, int count
 /* Below this many tiles (of 64 blocks) another thread costs more than it saves. */
 enum { TILES_A_THREAD = 8 };
 
-static enum nib_status run(const struct nib_stages *stages, const struct nib_walk *walk, int threads, struct nib_quantized *out,
-                           struct nib_specials *specials, struct nib_error *error) {
+static enum nib_status run(const struct nib_stages *stages, const struct nib_walk *walk, int threads,
+                           struct nib_quantized *out, struct nib_specials *specials, struct nib_error *error) {
     size_t tiles = walk->tiles_across * walk->tiles_along;
     threads = nib_threads_for(threads, (tiles + TILES_A_THREAD - 1) / TILES_A_THREAD);
     struct nib_scratch **scratches = scratches_new(walk, threads, error);
@@ -79,7 +81,8 @@ static enum nib_status run(const struct nib_stages *stages, const struct nib_wal
 /* Everything about one tensor, or about one line of it where each line has a tensor scale of its own. */
 static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_view x,
                                      const struct nib_quantize_options *options, const struct nib_sr_source *random,
-                                     const struct nib_isa *isa, bool reference, struct nib_quantized *out, struct nib_error *error) {
+                                     const struct nib_isa *isa, bool reference, struct nib_quantized *out,
+                                     struct nib_error *error) {
     struct nib_tensor_scale scale;
     struct nib_specials specials = {0, 0};
     enum nib_status status = nib_tensor_scale_choose(q, x, options, isa, &scale, error);
@@ -92,10 +95,13 @@ static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_v
     if (q->axes.scale_correction == NIB_SCALE_CORRECTION_EDEN) {
         size_t group = NIB_EDEN_GROUP, padded = (walk.inner + group - 1) / group * group;
         if (q->block->block_rows != 1 || group % q->block->block_cols != 0)
-            return nib_fail(error, NIB_EINVAL, "scale_correction eden of quantizer %s: expected blocks of 1 x 16 or 1 x 32", q->name);
+            return nib_fail(error, NIB_EINVAL,
+                            "scale_correction eden of quantizer %s: expected blocks of 1 x 16 or 1 x 32", q->name);
         if (walk.inner != padded)
-            return nib_fail(error, NIB_EINVAL, "%zu elements along the axis are no whole groups of %d for scale_correction eden; "
-                            "pad them to %zu", walk.inner, NIB_EDEN_GROUP, padded);
+            return nib_fail(error, NIB_EINVAL,
+                            "%zu elements along the axis are no whole groups of %d for scale_correction eden; "
+                            "pad them to %zu",
+                            walk.inner, NIB_EDEN_GROUP, padded);
         nib_walk_deepen(&walk, group / q->block->block_cols);
     }
     bool fits;
@@ -113,7 +119,8 @@ static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_v
 /* One tensor scale per line: each line is a tensor that writes into its part of the buffers. */
 static enum nib_status quantize_lines(const struct nib_quantizer *q, struct nib_view x,
                                       const struct nib_quantize_options *options, const struct nib_sr_source *random,
-                                      const struct nib_isa *isa, bool reference, struct nib_quantized *out, struct nib_error *error) {
+                                      const struct nib_isa *isa, bool reference, struct nib_quantized *out,
+                                      struct nib_error *error) {
     bool along_cols = options->axis == NIB_ALONG_COLS;
     size_t lines = along_cols ? x.rows : x.cols, element = x.dtype == NIB_F32 ? 4 : 2;
     struct nib_quantized total = *out;
@@ -121,7 +128,7 @@ static enum nib_status quantize_lines(const struct nib_quantizer *q, struct nib_
     total.nan_count = total.inf_count = 0;
     for (size_t i = 0; i < lines; i++) {
         struct nib_view line = {(const char *)x.data + i * element * (along_cols ? x.stride : 1), x.dtype,
-            along_cols ? 1 : x.rows, along_cols ? x.cols : 1, x.stride};
+                                along_cols ? 1 : x.rows, along_cols ? x.cols : 1, x.stride};
         struct nib_quantized part = *out;
         size_t at = i * (along_cols ? out->cols : 1);
         part.scale_rows = 1;

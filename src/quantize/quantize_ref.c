@@ -23,7 +23,9 @@ float nib_ref_amax(const struct nib_quantizer *q, const float *x, size_t count) 
     return amax;
 }
 
-static uint32_t random_at(const struct nib_ref_block *block, size_t i) { return block->random != NULL ? block->random[i] : 0; }
+static uint32_t random_at(const struct nib_ref_block *block, size_t i) {
+    return block->random != NULL ? block->random[i] : 0;
+}
 
 /* One way to quantize a block. */
 struct candidate {
@@ -33,8 +35,8 @@ struct candidate {
     float error;
 };
 
-static float error_of(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_ref_scale *scale,
-                      float level, float x) {
+static float error_of(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
+                      const struct nib_ref_scale *scale, float level, float x) {
     const float s = scale->value;
     switch ((enum nib_axis_error_value)q->axes.error_value) {
     case NIB_ERROR_VALUE_QSG_T: return ((level * s) * t->amax) / t->target - x;
@@ -91,7 +93,8 @@ static void pick(const struct nib_quantizer *q, const struct nib_tensor_scale *t
     case NIB_SELECT_4OVER6:
     case NIB_SELECT_4OVER6_NAN4:
         make_candidate(q, t, block, amax, 1.5f, &other);
-        if (q->axes.select == NIB_SELECT_4OVER6 ? other.error < best->error : !(best->error <= other.error)) *best = other;
+        if (q->axes.select == NIB_SELECT_4OVER6 ? other.error < best->error : !(best->error <= other.error))
+            *best = other;
         return;
     case NIB_SELECT_IF4:
         make_int4_candidate(q, t, block, best, &other);
@@ -115,7 +118,9 @@ static void pick(const struct nib_quantizer *q, const struct nib_tensor_scale *t
 static bool is_int4(const struct nib_quantizer *q, uint32_t scale) {
     return q->axes.select == NIB_SELECT_IF4 && (scale & 0x80) != 0;
 }
-static float int4_level(uint8_t code) { return (float)(code > 7 ? (int)code - 16 : (int)code) * 0.8571428571f; }
+static float int4_level(uint8_t code) {
+    return (float)(code > 7 ? (int)code - 16 : (int)code) * 0.8571428571f;
+}
 
 /* What exceeds a nibble spills into the other one of its byte. */
 static void spill(uint8_t *codes, size_t count) {
@@ -134,7 +139,8 @@ static void select_block(const struct nib_quantizer *q, const struct nib_tensor_
     block->scale = best.scale.code;
     for (size_t i = 0; i < block->count; i++) {
         block->codes[i] = best.code[i];
-        block->values[i] = nib_ref_value(q, t, &best.scale, is_int4(q, block->scale) ? int4_level(best.code[i]) : best.level[i]);
+        block->values[i] =
+            nib_ref_value(q, t, &best.scale, is_int4(q, block->scale) ? int4_level(best.code[i]) : best.level[i]);
     }
 }
 
@@ -172,7 +178,8 @@ static void through_tf32(const float *x, size_t count, float *out) {
         if (special > 1 || i != at) out[i] = NAN;
 }
 
-static void quantize_block(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_ref_block *block);
+static void quantize_block(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
+                           struct nib_ref_block *block);
 
 void nib_ref_quantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_ref_block *block) {
     if (q->axes.input_precision != NIB_INPUT_TF32 || block->count > CANDIDATE_MOST) {
@@ -189,7 +196,8 @@ void nib_ref_quantize(const struct nib_quantizer *q, const struct nib_tensor_sca
     block->x = given;
 }
 
-static void quantize_block(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_ref_block *block) {
+static void quantize_block(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
+                           struct nib_ref_block *block) {
     struct nib_trace *trace = block->trace;
     if (q->axes.procedure == NIB_PROCEDURE_Q4_0) {
         nib_ref_ggml_q4_0(q, block);
@@ -205,7 +213,8 @@ static void quantize_block(const struct nib_quantizer *q, const struct nib_tenso
     struct nib_ref_element traced = {0, 0, 0};
     if (q->axes.select != NIB_SELECT_NONE && block->count <= CANDIDATE_MOST) {
         select_block(q, t, block, amax);
-        if (trace != NULL) traced = nib_ref_element_of(q, t, &s, block->x[block->traced], random_at(block, block->traced));
+        if (trace != NULL)
+            traced = nib_ref_element_of(q, t, &s, block->x[block->traced], random_at(block, block->traced));
     } else {
         block->scale = s.code;
         for (size_t i = 0; i < block->count; i++) {
@@ -221,11 +230,12 @@ static void quantize_block(const struct nib_quantizer *q, const struct nib_tenso
     nib_trace_code(trace, "block scale", q->block->scale->name, s.code, s.value);
     if (s.code != block->scale)
         nib_trace_code(trace, "block scale of the better candidate", NIB_CHOICE_NAME(q, select), block->scale, 0);
-    trace_element(q, trace, block->x[block->traced], random_at(block, block->traced), &traced, block->codes[block->traced],
-                  block->values[block->traced]);
+    trace_element(q, trace, block->x[block->traced], random_at(block, block->traced), &traced,
+                  block->codes[block->traced], block->values[block->traced]);
 }
 
-float nib_ref_dequantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, uint32_t scale, uint8_t code) {
+float nib_ref_dequantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, uint32_t scale,
+                         uint8_t code) {
     bool int4 = is_int4(q, scale);
     struct nib_ref_scale s = {.code = scale};
     if (q->block->scale->kind == NIB_SCALE_E8M0)

@@ -6,17 +6,17 @@
 
 /* The scale of one block. */
 struct nib_ref_scale {
-    float before;   /* v: before rounding */
-    uint32_t code;  /* as stored */
-    float value;    /* s: what the arithmetic uses; differs from the code's value for some NaN and infinities */
-    bool bad;       /* an amax is 0 or not finite: what choices named `double` turn into a scale of 1 */
-    bool tiny;      /* floor(log2) of the block amax is below -126 */
+    float before;  /* v: before rounding */
+    uint32_t code; /* as stored */
+    float value;   /* s: what the arithmetic uses; differs from the code's value for some NaN and infinities */
+    bool bad;      /* an amax is 0 or not finite: what choices named `double` turn into a scale of 1 */
+    bool tiny;     /* floor(log2) of the block amax is below -126 */
 };
 /* One element. */
 struct nib_ref_element {
-    float scaled;   /* y */
-    uint8_t code;   /* more than 4 bits only for float-bits */
-    float level;    /* q */
+    float scaled; /* y */
+    uint8_t code; /* more than 4 bits only for float-bits */
+    float level;  /* q */
 };
 
 /* `expand` is 1, or what a candidate of `select` multiplies the scale with. */

@@ -49,11 +49,15 @@ static int rounded_log2(float x, enum log2_rule rule) {
         size >>= 1;
         row++;
     }
-    uint32_t border = rule == DOWN ? log2_border[row].down : rule == UP ? log2_border[row].up : log2_border[row].nearest;
+    uint32_t border = rule == DOWN ? log2_border[row].down
+                      : rule == UP ? log2_border[row].up
+                                   : log2_border[row].nearest;
     return p.exponent + (p.mantissa >= border);
 }
 
-static int field(uint32_t bits) { return (int)(bits >> 23 & 255) - 127; }
+static int field(uint32_t bits) {
+    return (int)(bits >> 23 & 255) - 127;
+}
 /* The exponent of a positive finite v; -127 and below mean the bottom, INFINITE infinity. */
 static int rounded_exponent(const struct nib_quantizer *q, float v, bool bf16, bool *nan) {
     static const enum nib_scale_rounding modes[] = {NIB_SCALE_NEAREST, NIB_SCALE_UP, NIB_SCALE_DOWN};
@@ -83,7 +87,9 @@ static int rounded_exponent(const struct nib_quantizer *q, float v, bool bf16, b
 
 static float bottom_value(const struct nib_axes *axes) {
     if (axes->e8m0_bottom == NIB_E8M0_BOTTOM_ONE) return 1;
-    return axes->e8m0_bottom == NIB_E8M0_BOTTOM_ZERO ? 0 : axes->e8m0_bottom == NIB_E8M0_BOTTOM_EXP2 ? 0x1.fffff8p-128f : 0x1p-127f;
+    return axes->e8m0_bottom == NIB_E8M0_BOTTOM_ZERO   ? 0
+           : axes->e8m0_bottom == NIB_E8M0_BOTTOM_EXP2 ? 0x1.fffff8p-128f
+                                                       : 0x1p-127f;
 }
 
 static struct nib_ref_scale of_nan(const struct nib_axes *axes, float v) {
@@ -106,7 +112,8 @@ static struct nib_ref_scale of_inf(const struct nib_axes *axes, float v) {
 
 static struct nib_ref_scale power_of(const struct nib_quantizer *q, float v, float amax, bool bf16) {
     const struct nib_axes *axes = &q->axes;
-    if (axes->e8m0_zero == NIB_E8M0_ZERO_ONE && (amax == 0 || !isfinite(amax))) return (struct nib_ref_scale){v, 127, 1, false, false};
+    if (axes->e8m0_zero == NIB_E8M0_ZERO_ONE && (amax == 0 || !isfinite(amax)))
+        return (struct nib_ref_scale){v, 127, 1, false, false};
     if (isnan(v)) return of_nan(axes, v);
     if (isinf(v) && axes->scale_rounding == NIB_SCALE_ROUND_LOG2_EVEN_MINUS) return of_nan(axes, NAN);
     if (isinf(v)) return of_inf(axes, v);
@@ -128,7 +135,8 @@ static struct nib_ref_scale power_of(const struct nib_quantizer *q, float v, flo
 struct nib_ref_scale nib_ref_e8m0(const struct nib_quantizer *q, float v, float amax, bool bf16) {
     struct nib_ref_scale s = power_of(q, v, amax, bf16);
     bool nan = false;
-    if (q->axes.tiny_block == NIB_TINY_BLOCK_ZERO && v > 0 && isfinite(v)) s.tiny = rounded_exponent(q, v, bf16, &nan) <= -127;
+    if (q->axes.tiny_block == NIB_TINY_BLOCK_ZERO && v > 0 && isfinite(v))
+        s.tiny = rounded_exponent(q, v, bf16, &nan) <= -127;
     return s;
 }
 

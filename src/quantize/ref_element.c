@@ -7,8 +7,12 @@
 #include "quantize/quantize_ref.h"
 #include "quantize/sr.h"
 
-static float rcp0(float x) { return x == 0 ? 0 : 1.0f / x; }
-static float rcp8(float x) { return 1.0f / (x + (x == 0 ? 1e8f : 0)); }
+static float rcp0(float x) {
+    return x == 0 ? 0 : 1.0f / x;
+}
+static float rcp8(float x) {
+    return 1.0f / (x + (x == 0 ? 1e8f : 0));
+}
 
 /* 2^-e and 2^e of the code of an E8M0 scale, 2^128 included. */
 static float scaled_by_code(float x, uint32_t code, int sign) {
@@ -20,7 +24,9 @@ static double double_factor(const struct nib_tensor_scale *t, const struct nib_r
     return scale->bad ? 1 : (double)scale->value / t->encode_double;
 }
 
-static float at_least_tiny(float factor) { return factor >= 1e-5f ? factor : 1; }
+static float at_least_tiny(float factor) {
+    return factor >= 1e-5f ? factor : 1;
+}
 
 static float scaled(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_ref_scale *scale,
                     float x) {
@@ -31,9 +37,7 @@ static float scaled(const struct nib_quantizer *q, const struct nib_tensor_scale
     if (s == 0 && q->axes.zero_scale == NIB_ZERO_SCALE_ONE) s = 1;
     switch ((enum nib_axis_element_scale)q->axes.element_scale) {
     case NIB_ELEMENT_X_RSRS_FMIN: return x * fminf(1.0f / (s * (1.0f / S)), FLT_MAX);
-    case NIB_ELEMENT_X_RSRS_MIN:
-        r = 1.0f / (s * (1.0f / S));
-        return x * (r > FLT_MAX ? FLT_MAX : r);
+    case NIB_ELEMENT_X_RSRS_MIN: r = 1.0f / (s * (1.0f / S)); return x * (r > FLT_MAX ? FLT_MAX : r);
     case NIB_ELEMENT_X_RSRS: return x * (1.0f / (s * (1.0f / S)));
     case NIB_ELEMENT_X_RCP0: return x * rcp0(s * rcp0(S));
     case NIB_ELEMENT_X_RCP8: return x * rcp8(s * rcp8(S));
@@ -44,8 +48,7 @@ static float scaled(const struct nib_quantizer *q, const struct nib_tensor_scale
     case NIB_ELEMENT_X_DIV_SD_1: return nib_div_full(x, at_least_tiny(s * D));
     case NIB_ELEMENT_X_OVER_SS: return x / (s / S);
     case NIB_ELEMENT_X_RDS: return x * ((1.0f / D) / s);
-    case NIB_ELEMENT_X_DOUBLE:
-        return nib_flush(nib_flush(x) * nib_flush((float)(1.0 / double_factor(t, scale))));
+    case NIB_ELEMENT_X_DOUBLE: return nib_flush(nib_flush(x) * nib_flush((float)(1.0 / double_factor(t, scale))));
     case NIB_ELEMENT_X: return x;
     case NIB_ELEMENT_X_RCP_APPROX:
         if (q->axes.flush != NIB_FLUSH_ON) return x * nib_rcp_approx_ftz(s * nib_rcp_approx_ftz(S));
@@ -80,8 +83,8 @@ static uint8_t payload_code(uint32_t bits) {
 }
 
 /* The NaN that x86 makes: the scale's own wins over the element's, and an invalid operation gives a negative one. */
-static uint32_t x86_nan(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_ref_scale *scale,
-                        float x) {
+static uint32_t x86_nan(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
+                        const struct nib_ref_scale *scale, float x) {
     if (q->block->scale->kind == NIB_SCALE_E8M0) {
         if (scale->code == 0xFF) return 0x7FC00001;
     } else {
@@ -105,8 +108,8 @@ static bool sign_by_rule(const struct nib_axes *axes, float x, float y) {
     return signbit(y);
 }
 
-static uint8_t nan_code(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_ref_scale *scale,
-                        float x, float y) {
+static uint8_t nan_code(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
+                        const struct nib_ref_scale *scale, float x, float y) {
     const uint8_t zero = q->code_of_zero, minus_zero = q->code_of_minus_zero;
     switch ((enum nib_axis_element_nan)q->axes.element_nan) {
     case NIB_ELEMENT_NAN_MAX: return q->code_of_max;
@@ -144,10 +147,12 @@ static struct nib_ref_element float_bits_element(const struct nib_quantizer *q, 
 }
 
 /* ggml: the first index whose level times the scale is nearest to x, with doubled levels and half the scale. */
-static struct nib_ref_element argmin_element(const struct nib_quantizer *q, const struct nib_ref_scale *scale, float x) {
+static struct nib_ref_element argmin_element(const struct nib_quantizer *q, const struct nib_ref_scale *scale,
+                                             float x) {
     const struct nib_element *element = q->block->element;
     bool power = q->block->scale->kind == NIB_SCALE_E8M0;
-    float half = power ? scaled_by_code(0.5f, scale->code, 1) : scale->value / 2, least = fabsf(element->level[0] * half - x);
+    float half = power ? scaled_by_code(0.5f, scale->code, 1) : scale->value / 2,
+          least = fabsf(element->level[0] * half - x);
     uint8_t best = 0;
     for (uint8_t code = 1; code < NIB_CODES; code++) {
         float error = fabsf((code == 8 ? 0 : element->level[code] * 2) * half - x);
@@ -172,14 +177,17 @@ static uint8_t number_code(const struct nib_quantizer *q, bool bf16, float x, fl
     float rounded = sum_reaches_one(q, bf16, y) ? copysignf(element->level[1], y) : y;
     if (axes->rounding == NIB_ROUNDING_RTZ_LOG2_INPUT && fabsf(y) < 8 && nib_log2_reaches_3(fabsf(y), bf16))
         rounded = copysignf(4, y);
-    if (axes->rounding == NIB_ROUNDING_RNE_DROP && fabsf(y) < 1) rounded = copysignf(truncf(fabsf(y) * 0x1p23f) * 0x1p-23f, y);
+    if (axes->rounding == NIB_ROUNDING_RNE_DROP && fabsf(y) < 1)
+        rounded = copysignf(truncf(fabsf(y) * 0x1p23f) * 0x1p-23f, y);
     uint8_t code;
     if (!nib_axes_stochastic(axes))
         code = (uint8_t)nib_round_code(&q->rule, nib_bits_of_float(rounded));
     else
-        code = axes->sr_form == NIB_SR_FLOOR_ADD ? nib_sr_floor_add(element, y, random, bf16) : nib_sr_code_by_form(q, y, random);
+        code = axes->sr_form == NIB_SR_FLOOR_ADD ? nib_sr_floor_add(element, y, random, bf16)
+                                                 : nib_sr_code_by_form(q, y, random);
     if (nib_axes_stochastic(axes) && axes->sr_form == NIB_SR_RINT) return code; /* its sign is its own */
-    if (isinf(y) && axes->element_inf == NIB_ELEMENT_INF_ZERO) return signbit(y) ? q->code_of_minus_zero : q->code_of_zero;
+    if (isinf(y) && axes->element_inf == NIB_ELEMENT_INF_ZERO)
+        return signbit(y) ? q->code_of_minus_zero : q->code_of_zero;
     if (!element->has_negative_zero || axes->signed_zero == NIB_SIGNED_ZERO_KEEP) return code;
     if (element->level[code] != 0) return code;
     bool negative = sign_by_rule(axes, x, y) && axes->signed_zero != NIB_SIGNED_ZERO_DROP;

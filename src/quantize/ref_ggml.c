@@ -93,6 +93,7 @@ void nib_ggml_stale_codes(const struct nib_quantizer *q, struct nib_view x, stru
         for (size_t j = 0; out->values != NULL && j < size; j++) /* zeros, with the signs of those codes */
             out->values[to + j] = copysignf(0, stale_level(q, out, source + j));
         if (out->packed != NULL)
-            memcpy(out->packed + row * out->packed_stride + column / 2, out->packed + before * out->packed_stride + from / 2, size / 2);
+            memcpy(out->packed + row * out->packed_stride + column / 2,
+                   out->packed + before * out->packed_stride + from / 2, size / 2);
     }
 }

@@ -11,7 +11,8 @@ void nib_ref_ggml_iq4_nl(const struct nib_quantizer *q, struct nib_ref_block *bl
 
 /* Below this amax IQ4_NL stores a scale of 0 and leaves the codes of the block before in place. */
 #define NIB_GGML_IQ4_NL_TINY 1e-15f
-/* Gives such blocks the codes that stood there, block after block in the order of the input, which must be along rows. */
+/* Gives such blocks the codes that stood there, block after block in the order of the input, which must be along rows.
+ */
 void nib_ggml_stale_codes(const struct nib_quantizer *q, struct nib_view x, struct nib_quantized *out);
 
 #endif

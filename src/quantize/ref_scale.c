@@ -24,8 +24,8 @@ static float three_quarters_scale(float b) {
     return nib_div_full(power, 0.75f);
 }
 
-static float formula(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const float *x, size_t count, float b,
-                     float expand) {
+static float formula(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const float *x, size_t count,
+                     float b, float expand) {
     const float S = t->encode, D = t->decode, Q = t->block_target, rQ = t->block_reciprocal;
     switch ((enum nib_axis_block_scale)q->axes.block_scale) {
     case NIB_BLOCK_SCALE_B_X_SRQ: return (b * (S * rQ)) * expand;
@@ -78,7 +78,8 @@ static uint32_t frexp_code(const struct nib_scale *scale, float value) {
     if (isinf(value)) return scale->max_code;
     float mantissa = fminf(rintf((fraction - 0.5f) * (2 * steps)), steps - 1);
     int biased = exponent - 1 + scale->bias;
-    return (uint32_t)(biased < 1 << scale->ebits ? biased : (1 << scale->ebits) - 1) << scale->mbits | (uint32_t)mantissa;
+    return (uint32_t)(biased < 1 << scale->ebits ? biased : (1 << scale->ebits) - 1) << scale->mbits |
+           (uint32_t)mantissa;
 }
 
 /* ggml: half up on one bit, subnormals by truncation after adding a half, everything that reaches 256 the largest. */
@@ -115,7 +116,8 @@ static uint32_t scale_code(const struct nib_quantizer *q, const struct nib_tenso
 struct nib_ref_scale nib_ref_scale_of(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const float *x,
                                       size_t count, float amax, float expand) {
     const struct nib_axes *axes = &q->axes;
-    if (q->block->scale->kind == NIB_SCALE_E8M0) return nib_ref_e8m0(q, formula(q, t, x, count, amax, 1), amax, t->bf16);
+    if (q->block->scale->kind == NIB_SCALE_E8M0)
+        return nib_ref_e8m0(q, formula(q, t, x, count, amax, 1), amax, t->bf16);
     float v = formula(q, t, x, count, amax, expand);
     if (axes->tensor_zero == NIB_TENSOR_ZERO_SCALES && t->amax == 0 && q->block->has_tensor_scale) v = 0;
     if (v == 0 && axes->scale_if_zero > 0) v = axes->scale_if_zero;

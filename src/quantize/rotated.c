@@ -30,8 +30,8 @@ enum nib_status nib_rotate_apart(const struct nib_quantizer *q, const struct nib
 }
 
 /* Tile by tile; a tile with NaN or infinity is looked through as the axes say. */
-static uint32_t tile_amax(const struct nib_quantizer *q, const struct nib_walk *w, const struct nib_isa *isa, size_t tile,
-                          float *x) {
+static uint32_t tile_amax(const struct nib_quantizer *q, const struct nib_walk *w, const struct nib_isa *isa,
+                          size_t tile, float *x) {
     size_t line = tile / w->tiles_along * w->tile_rows, start = tile % w->tiles_along * w->tile_inner;
     nib_tile_load(w, isa, line, start, x);
     size_t count = w->tile_rows * w->tile_inner;
@@ -41,8 +41,9 @@ static uint32_t tile_amax(const struct nib_quantizer *q, const struct nib_walk *
     return nib_bits_of_float(nib_amax_compute(q, all, 1, isa));
 }
 
-enum nib_status nib_amax_choose(const struct nib_quantizer *q, struct nib_view x, const struct nib_quantize_options *options,
-                                const struct nib_isa *isa, float *out, struct nib_error *error) {
+enum nib_status nib_amax_choose(const struct nib_quantizer *q, struct nib_view x,
+                                const struct nib_quantize_options *options, const struct nib_isa *isa, float *out,
+                                struct nib_error *error) {
     if (options->rotation == NULL) {
         *out = nib_amax_compute(q, x, options->threads, isa);
         return NIB_OK;

@@ -3,13 +3,19 @@
 #include "base/memory.h"
 #include "quantize/stages.h"
 
-static size_t ceil_div(size_t a, size_t b) { return a / b + (a % b != 0); }
+static size_t ceil_div(size_t a, size_t b) {
+    return a / b + (a % b != 0);
+}
 
 static struct nib_quantized shape_of(const struct nib_quantizer *q, size_t rows, size_t cols, enum nib_axis axis) {
     size_t outer = axis == NIB_ALONG_COLS ? rows : cols, inner = axis == NIB_ALONG_COLS ? cols : rows;
-    return (struct nib_quantized){.rows = rows, .cols = cols, .axis = axis,
-        .scale_rows = ceil_div(outer, q->block->block_rows), .scale_cols = ceil_div(inner, q->block->block_cols),
-        .scale_bytes = q->block->scale->bytes, .packed_stride = ceil_div(inner, 2)};
+    return (struct nib_quantized){.rows = rows,
+                                  .cols = cols,
+                                  .axis = axis,
+                                  .scale_rows = ceil_div(outer, q->block->block_rows),
+                                  .scale_cols = ceil_div(inner, q->block->block_cols),
+                                  .scale_bytes = q->block->scale->bytes,
+                                  .packed_stride = ceil_div(inner, 2)};
 }
 
 enum nib_status nib_quantized_alloc(const struct nib_quantizer *q, size_t rows, size_t cols, enum nib_axis axis,
@@ -20,9 +26,11 @@ enum nib_status nib_quantized_alloc(const struct nib_quantizer *q, size_t rows, 
     size_t lines = axis == NIB_ALONG_COLS ? rows : cols, scales = made.scale_rows * made.scale_cols;
     bool failed = false;
     if (want & NIB_WANT_CODES) failed |= (made.codes = nib_alloc(rows * cols, 1, "codes", error)) == NULL;
-    if (want & NIB_WANT_PACKED) failed |= (made.packed = nib_alloc(lines, made.packed_stride, "packed codes", error)) == NULL;
+    if (want & NIB_WANT_PACKED)
+        failed |= (made.packed = nib_alloc(lines, made.packed_stride, "packed codes", error)) == NULL;
     if (want & NIB_WANT_SCALES) failed |= (made.scales = nib_alloc(scales, made.scale_bytes, "scales", error)) == NULL;
-    if (want & NIB_WANT_VALUES) failed |= (made.values = nib_alloc(rows * cols, sizeof(float), "values", error)) == NULL;
+    if (want & NIB_WANT_VALUES)
+        failed |= (made.values = nib_alloc(rows * cols, sizeof(float), "values", error)) == NULL;
     bool by_line = q->block->has_tensor_scale && q->axes.tensor_scope == NIB_TENSOR_SCOPE_ROW;
     if (by_line) failed |= (made.line_amax = nib_alloc(lines, sizeof(float), "tensor amax by line", error)) == NULL;
     if (failed) {
@@ -49,14 +57,15 @@ enum nib_status nib_quantized_check(const struct nib_quantizer *q, struct nib_vi
     if (out->rows != x.rows || out->cols != x.cols || out->axis != axis || out->scale_rows != expected.scale_rows ||
         out->scale_cols != expected.scale_cols || out->scale_bytes != expected.scale_bytes ||
         out->packed_stride < expected.packed_stride)
-        return nib_fail(error, NIB_EINVAL, "the result was allocated for another shape than %zu x %zu of quantizer %s", x.rows,
-                        x.cols, q->name);
+        return nib_fail(error, NIB_EINVAL, "the result was allocated for another shape than %zu x %zu of quantizer %s",
+                        x.rows, x.cols, q->name);
     return NIB_OK;
 }
 
 enum nib_status nib_view_check(struct nib_view x, struct nib_error *error) {
     if (x.data == NULL && x.rows != 0 && x.cols != 0) return nib_fail(error, NIB_EINVAL, "the input has no data");
-    if (x.stride < x.cols) return nib_fail(error, NIB_EINVAL, "stride %zu is shorter than a row of %zu", x.stride, x.cols);
+    if (x.stride < x.cols)
+        return nib_fail(error, NIB_EINVAL, "stride %zu is shorter than a row of %zu", x.stride, x.cols);
     if (x.dtype != NIB_F32 && x.dtype != NIB_BF16 && x.dtype != NIB_F16)
         return nib_fail(error, NIB_EINVAL, "the input is neither fp32 nor bf16 nor fp16");
     return NIB_OK;

@@ -95,7 +95,8 @@ void nib_sr_grid_make(const struct nib_element *element, struct nib_sr_grid *out
     bool power = count > 1 && frexpf(magnitude[1], &exponent) == 0.5f && exponent > -60 && exponent < 60;
     for (unsigned mbits = 0; power && mbits <= 3 && !grid.regular; mbits++) {
         bool fits = true;
-        for (unsigned i = 0; i < count; i++) fits = fits && (double)magnitude[i] == level_at(i, mbits, (double)magnitude[1]);
+        for (unsigned i = 0; i < count; i++)
+            fits = fits && (double)magnitude[i] == level_at(i, mbits, (double)magnitude[1]);
         if (!fits) continue;
         grid.regular = true;
         grid.inverse = 1 / magnitude[1];
@@ -111,11 +112,16 @@ enum nib_status nib_sr_source_make(unsigned bytes, struct nib_view x, const stru
                                    struct nib_sr_source *out, struct nib_error *error) {
     size_t needed = x.rows * x.cols * bytes;
     if (options->random_bits != NULL && options->random_bytes != needed)
-        return nib_fail(error, NIB_EINVAL, "random bits: %zu bytes for %zu x %zu elements of %u bits; expected %zu bytes",
+        return nib_fail(error, NIB_EINVAL,
+                        "random bits: %zu bytes for %zu x %zu elements of %u bits; expected %zu bytes",
                         options->random_bytes, x.rows, x.cols, 8 * bytes, needed);
-    *out = (struct nib_sr_source){.bytes = bytes, .axis = options->axis, .seed = options->seed, .stream = options->stream,
-        .given = options->random_bits, .first = options->first,
-        .cols = options->tensor_cols != 0 ? options->tensor_cols : x.cols};
+    *out = (struct nib_sr_source){.bytes = bytes,
+                                  .axis = options->axis,
+                                  .seed = options->seed,
+                                  .stream = options->stream,
+                                  .given = options->random_bits,
+                                  .first = options->first,
+                                  .cols = options->tensor_cols != 0 ? options->tensor_cols : x.cols};
     return NIB_OK;
 }
 
@@ -144,7 +150,8 @@ static uint32_t word_of(const struct nib_sr_source *s, uint64_t index) {
     }
 }
 
-void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, uint64_t index, size_t count, uint8_t *out) {
+void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, uint64_t index, size_t count,
+                  uint8_t *out) {
     uint64_t at = (source->first + index) * source->bytes;
     size_t left = count * source->bytes;
     if (source->given != NULL) {

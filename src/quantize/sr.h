@@ -12,10 +12,10 @@ uint8_t nib_sr_code(const struct nib_element *element, float y, unsigned n, uint
 
 /* Forms that differ in how 2^n times the discarded fraction is compared with 2^n - r. */
 enum nib_sr_comparison {
-    NIB_SR_FLOOR, /* its floor: the default form */
+    NIB_SR_FLOOR,     /* its floor: the default form */
     NIB_SR_HALF_MORE, /* a half more */
-    NIB_SR_TO_EVEN, /* to nearest, ties to even */
-    NIB_SR_TO_ODD /* to nearest, ties to odd */
+    NIB_SR_TO_EVEN,   /* to nearest, ties to even */
+    NIB_SR_TO_ODD     /* to nearest, ties to odd */
 };
 uint8_t nib_sr_code_compared(const struct nib_element *element, float y, unsigned n, uint32_t r,
                              enum nib_sr_comparison comparison);
@@ -51,13 +51,13 @@ void nib_sr_grid_make(const struct nib_element *element, struct nib_sr_grid *out
 /* Where the random bits of a tensor come from: given, or Philox4x32-10 with key = seed and counter =
  * (index / 16, stream), taken byte by byte in the order of the elements. */
 struct nib_sr_source {
-    unsigned bytes;        /* of one element */
-    int kind;              /* enum nib_axis_sr_source */
+    unsigned bytes; /* of one element */
+    int kind;       /* enum nib_axis_sr_source */
     enum nib_axis axis;
     uint64_t seed, stream;
-    const uint8_t *given;  /* or NULL */
-    uint64_t first;        /* index of the first element */
-    size_t cols;           /* of the untransposed tensor */
+    const uint8_t *given; /* or NULL */
+    uint64_t first;       /* index of the first element */
+    size_t cols;          /* of the untransposed tensor */
 };
 /* NIB_EINVAL if bits are given but not as many as the tensor needs. */
 enum nib_status nib_sr_source_make(unsigned bytes, struct nib_view x, const struct nib_quantize_options *options,
@@ -66,7 +66,8 @@ enum nib_status nib_sr_source_make(unsigned bytes, struct nib_view x, const stru
 /* `blocks` Philox blocks of 16 bytes from `first` on. */
 typedef void nib_philox_stage(uint64_t seed, uint64_t stream, uint64_t first, size_t blocks, uint8_t *restrict out);
 /* The random bytes of `count` elements from `index` on. */
-void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, uint64_t index, size_t count, uint8_t *out);
+void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, uint64_t index, size_t count,
+                  uint8_t *out);
 /* r of the element at a place among such bytes. */
 static inline uint32_t nib_sr_word(const uint8_t *bytes, size_t element, unsigned width) {
     uint32_t word = 0;

@@ -4,8 +4,8 @@
 #include "quantize/sr.h"
 
 /* Integers from `low` to `high` whose codes follow each other in one direction: equal ends mean equal codes between. */
-static void between(const struct nib_quantizer *q, float y, uint64_t low, uint64_t high, unsigned shift, uint64_t weight,
-                    uint64_t count[NIB_CODES]) {
+static void between(const struct nib_quantizer *q, float y, uint64_t low, uint64_t high, unsigned shift,
+                    uint64_t weight, uint64_t count[NIB_CODES]) {
     uint8_t first = nib_sr_code_by_form(q, y, (uint32_t)(low << shift));
     uint8_t last = nib_sr_code_by_form(q, y, (uint32_t)(high << shift));
     if (first == last)

@@ -13,7 +13,9 @@ static uint8_t code_of(float magnitude, bool negative) {
     while (code < 7 && levels[code + 1] <= magnitude) code++;
     return (uint8_t)(code | (negative ? 8 : 0));
 }
-static float step_at(float magnitude) { return magnitude < 2 ? 0.5f : magnitude < 4 ? 1 : 2; }
+static float step_at(float magnitude) {
+    return magnitude < 2 ? 0.5f : magnitude < 4 ? 1 : 2;
+}
 
 static uint8_t te(float y, uint32_t r) {
     float a = isfinite(y) ? fabsf(y) : 6, t = fmaf((float)r * (1 / 256.0f), step_at(a), a), step = step_at(t);
@@ -25,7 +27,9 @@ float nib_torch_uniform(uint32_t r) {
     return u == 1 ? 0 : u;
 }
 /* tl.rand */
-float nib_triton_uniform(uint32_t r) { return (float)(int32_t)(r >> 31 != 0 ? ~r : r) * 4.6566127342e-10f; }
+float nib_triton_uniform(uint32_t r) {
+    return (float)(int32_t)(r >> 31 != 0 ? ~r : r) * 4.6566127342e-10f;
+}
 
 /* Three grids, each rounded, one of them chosen. The sign is a factor of the result: a zero may take either. */
 static uint8_t rint_form(float y, uint32_t r) {
@@ -70,9 +74,12 @@ static uint8_t mslk(float y, uint32_t r) {
     return nearest(isnan(t) || isinf(y) || signbit(t) != signbit(y) ? y : t);
 }
 
-static float to_bf16(float x) { return nib_float_of_bits(nib_bits_of_bf16(nib_bf16_of_bits(nib_bits_of_float(x)))); }
+static float to_bf16(float x) {
+    return nib_float_of_bits(nib_bits_of_bf16(nib_bf16_of_bits(nib_bits_of_float(x))));
+}
 
-/* The binade is read off a logarithm, which rounds up just below 8: there the sum counts in steps of 4, as from 8 on. */
+/* The binade is read off a logarithm, which rounds up just below 8: there the sum counts in steps of 4, as from 8 on.
+ */
 uint8_t nib_sr_floor_add(const struct nib_element *element, float y, uint32_t r, bool bf16) {
     float a = fabsf(y), u = nib_torch_uniform(r), step = element->level[1];
     if (bf16) u = to_bf16(u);

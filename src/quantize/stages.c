@@ -10,8 +10,10 @@
 /* Whether a factor divides; choices without a stage function do not matter here. */
 enum nib_operation nib_element_operation(int element_scale) {
     static const bool divides[NIB_AXIS_element_scale_COUNT] = {[NIB_ELEMENT_X_OVER_SD] = true,
-        [NIB_ELEMENT_X_OVER_SS] = true,
-        [NIB_ELEMENT_X_OVER_S_RCP0] = true, [NIB_ELEMENT_X_OVER_S_DIV_S] = true, [NIB_ELEMENT_X_OVER_S] = true};
+                                                               [NIB_ELEMENT_X_OVER_SS] = true,
+                                                               [NIB_ELEMENT_X_OVER_S_RCP0] = true,
+                                                               [NIB_ELEMENT_X_OVER_S_DIV_S] = true,
+                                                               [NIB_ELEMENT_X_OVER_S] = true};
     return divides[element_scale] ? NIB_DIVIDE : NIB_MULTIPLY;
 }
 
@@ -143,7 +145,7 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->scale_if_zero = q->axes.scale_if_zero;
     k->code_if_zero = (uint32_t)q->axes.code_if_zero;
     k->s_high = k->y_high = INFINITY;
-    if (q->axes.rounding == NIB_ROUNDING_FLOAT_BITS) k->y_high = 7; /* from here on it does not saturate */
+    if (q->axes.rounding == NIB_ROUNDING_FLOAT_BITS) k->y_high = 7;        /* from here on it does not saturate */
     if (q->axes.element_inf == NIB_ELEMENT_INF_ZERO) k->y_high = 0x1p127f; /* infinities go to the reference */
     if (scale->kind == NIB_SCALE_E8M0) fill_powers(q, k);
     if (!nib_axes_stochastic(&q->axes)) return;
@@ -160,14 +162,16 @@ static int precision_of(const struct nib_quantizer *q, const struct nib_tensor_s
 }
 
 static nib_stochastic_stage *stochastic_of(const struct nib_quantizer *q, const struct nib_stages *stages) {
-    bool known = q->axes.rounding == NIB_ROUNDING_SR && q->axes.sr_form == NIB_SR_CARRY && stages->k.sr.regular && q->axes.signed_zero <= NIB_SIGNED_ZERO_DROP;
-    return known ? stages->isa->stochastic[stages->operation][precision_of(q, &stages->k.tensor)][q->axes.sr_bits] : NULL;
+    bool known = q->axes.rounding == NIB_ROUNDING_SR && q->axes.sr_form == NIB_SR_CARRY && stages->k.sr.regular &&
+                 q->axes.signed_zero <= NIB_SIGNED_ZERO_DROP;
+    return known ? stages->isa->stochastic[stages->operation][precision_of(q, &stages->k.tensor)][q->axes.sr_bits]
+                 : NULL;
 }
 
 /* The encoding that the element stage implements, or NIB_ENCODINGS where only the reference does. */
 static enum nib_encoding encoding_of(const struct nib_quantizer *q, enum nib_operation operation) {
-    static const enum nib_encoding by_axis[NIB_AXIS_signed_zero_COUNT] = {NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE,
-        NIB_ENCODE_DROP, NIB_ENCODE_NONPOSITIVE, NIB_ENCODINGS};
+    static const enum nib_encoding by_axis[NIB_AXIS_signed_zero_COUNT] = {
+        NIB_ENCODE_KEEP, NIB_ENCODE_NEGATIVE, NIB_ENCODE_DROP, NIB_ENCODE_NONPOSITIVE, NIB_ENCODINGS};
     if (q->axes.rounding == NIB_ROUNDING_FLOAT_BITS) /* y_high is compared with the product */
         return operation == NIB_MULTIPLY ? NIB_ENCODE_NEGATIVE : NIB_ENCODINGS;
     if (q->axes.rounding == NIB_ROUNDING_RNE_HALF)
@@ -184,7 +188,9 @@ static nib_codec_stage *codec_of(const struct nib_quantizer *q, const struct nib
     switch (q->block->scale->kind) {
     case NIB_SCALE_E8M0:
         if (rounds_exponents(q)) return isa->codec[NIB_CODEC_EXPONENT];
-        return rounding == NIB_SCALE_ROUND_NEAREST && q->axes.block_scale != NIB_BLOCK_SCALE_EXPONENT ? isa->codec[NIB_CODEC_E8M0] : NULL;
+        return rounding == NIB_SCALE_ROUND_NEAREST && q->axes.block_scale != NIB_BLOCK_SCALE_EXPONENT
+                   ? isa->codec[NIB_CODEC_E8M0]
+                   : NULL;
     case NIB_SCALE_MINIFLOAT: return rounding == NIB_SCALE_ROUND_NEAREST ? isa->codec[NIB_CODEC_MINIFLOAT] : NULL;
     case NIB_SCALE_BF16: return rounding == NIB_SCALE_ROUND_NEAREST && !replaced ? isa->codec[NIB_CODEC_BF16] : NULL;
     case NIB_SCALE_FP32: return rounding <= NIB_SCALE_ROUND_DOWN && !replaced ? isa->codec[NIB_CODEC_FP32] : NULL;
@@ -202,17 +208,21 @@ static bool divides_by_power(const struct nib_quantizer *q) {
 
 /* y_high is compared with products; factors of E8M0 scales multiply. */
 static bool inf_is_screened(const struct nib_quantizer *q) {
-    return q->axes.element_inf == NIB_ELEMENT_INF_ZERO && divides_by_power(q) && q->axes.rounding != NIB_ROUNDING_FLOAT_BITS;
+    return q->axes.element_inf == NIB_ELEMENT_INF_ZERO && divides_by_power(q) &&
+           q->axes.rounding != NIB_ROUNDING_FLOAT_BITS;
 }
 
-/* Axes that no stage knows must stand at their first choice, unless they only concern blocks that the reference gets. */
+/* Axes that no stage knows must stand at their first choice, unless they only concern blocks that the reference gets.
+ */
 static bool plain(const struct nib_quantizer *q, const struct nib_tensor_scale *t) {
     const struct nib_axes *axes = &q->axes;
     bool empty_tensor = axes->tensor_zero != NIB_TENSOR_ZERO_FORMULA && t->amax == 0;
-    return !empty_tensor && axes->flush == NIB_FLUSH_OFF && (axes->element_inf == NIB_ELEMENT_INF_SATURATE || inf_is_screened(q)) &&
-           axes->input_precision == NIB_INPUT_EXACT &&
-           axes->e8m0_low == NIB_E8M0_LOW_CLAMP && axes->e8m0_high == NIB_E8M0_HIGH_CLAMP &&
-           axes->tiny_block == NIB_TINY_BLOCK_KEEP && axes->procedure == NIB_PROCEDURE_AXES && (axes->select == NIB_SELECT_NONE || axes->select == NIB_SELECT_4OVER6);
+    return !empty_tensor && axes->flush == NIB_FLUSH_OFF &&
+           (axes->element_inf == NIB_ELEMENT_INF_SATURATE || inf_is_screened(q)) &&
+           axes->input_precision == NIB_INPUT_EXACT && axes->e8m0_low == NIB_E8M0_LOW_CLAMP &&
+           axes->e8m0_high == NIB_E8M0_HIGH_CLAMP && axes->tiny_block == NIB_TINY_BLOCK_KEEP &&
+           axes->procedure == NIB_PROCEDURE_AXES &&
+           (axes->select == NIB_SELECT_NONE || axes->select == NIB_SELECT_4OVER6);
 }
 
 /* Two candidates in blocks of 16 elements of one line, added in an order that the stage knows. */
@@ -222,11 +232,12 @@ static nib_error_stage *errors_of(const struct nib_quantizer *q, const struct ni
                  axes->error_order == NIB_ERROR_ORDER_LANES;
     bool fits = q->block->block_rows == 1 && q->block->block_cols == 16 && !nib_axes_stochastic(axes) &&
                 axes->value_zero == NIB_VALUE_ZERO_KEEP;
-    return axes->select == NIB_SELECT_4OVER6 && known && fits ? isa->errors[axes->error_value][axes->error_metric] : NULL;
+    return axes->select == NIB_SELECT_4OVER6 && known && fits ? isa->errors[axes->error_value][axes->error_metric]
+                                                              : NULL;
 }
 
-void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa, bool reference,
-                   struct nib_stages *out) {
+void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa,
+                     bool reference, struct nib_stages *out) {
     const struct nib_axes *axes = &q->axes;
     *out = (struct nib_stages){.q = q, .isa = isa, .second = 1};
     fill_consts(q, t, &out->k);
@@ -247,9 +258,8 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     out->dequantize = isa->dequantize[axes->dequantize];
     if (axes->dequantize == NIB_DEQUANTIZE_QS_X_D) out->second = t->decode;
     tabulate(q, t, out);
-    bool complete = out->block_scale && out->codec && (out->factor || out->tabulated) && (out->encode || out->stochastic) &&
-                    (out->dequantize || out->back_tabulated) &&
-                    plain(q, t);
+    bool complete = out->block_scale && out->codec && (out->factor || out->tabulated) &&
+                    (out->encode || out->stochastic) && (out->dequantize || out->back_tabulated) && plain(q, t);
     out->errors = errors_of(q, isa);
     out->k.error_order = axes->error_order;
     if (axes->select != NIB_SELECT_NONE && out->errors == NULL) complete = false;
@@ -259,9 +269,15 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
 
 enum { TILE_ELEMENTS = 1 << 14 }; /* a tile stays in the second-level cache, unless one block does not */
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-static size_t ceil_div(size_t a, size_t b) { return a / b + (a % b != 0); }
-static size_t at_least_one(size_t a) { return a > 0 ? a : 1; }
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+static size_t ceil_div(size_t a, size_t b) {
+    return a / b + (a % b != 0);
+}
+static size_t at_least_one(size_t a) {
+    return a > 0 ? a : 1;
+}
 
 static void divide_walk(struct nib_walk *w) {
     w->tile_inner = w->tile_blocks * w->block_size;
@@ -278,10 +294,10 @@ void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_ax
     size_t bands = NIB_TILE / w.block_rows; /* bands of block_rows lines in a tile, at most */
     bands = at_least_one(smaller(bands, TILE_ELEMENTS / ((size_t)w.block_rows * w.block_size)));
     size_t blocks = at_least_one(ceil_div(w.inner, w.block_size));
-    size_t odd = w.block_size % 2;                        /* a tile starts on a whole byte */
-    if (axis == NIB_ALONG_COLS)                           /* long along the line, which is contiguous */
+    size_t odd = w.block_size % 2; /* a tile starts on a whole byte */
+    if (axis == NIB_ALONG_COLS)    /* long along the line, which is contiguous */
         w.tile_blocks = blocks < bands ? blocks + (blocks & odd) : bands;
-    else                                                  /* across the lines, whose elements are contiguous */
+    else /* across the lines, whose elements are contiguous */
         w.tile_blocks = 1 + odd;
     if (odd && w.tile_blocks % 2 != 0) w.tile_blocks = w.tile_blocks > 1 ? w.tile_blocks - 1 : 2;
     w.tile_rows = at_least_one(bands / w.tile_blocks) * w.block_rows;
@@ -300,7 +316,8 @@ enum nib_status nib_walk_rotate(const struct nib_rotation *rotation, const struc
                                 bool *fits, struct nib_error *error) {
     *fits = true;
     if (rotation == NULL || nib_rotation_is_identity(rotation)) return NIB_OK;
-    enum nib_status status = nib_rotation_check(rotation, w->inner, w->axis == NIB_ALONG_COLS ? "columns" : "rows", error);
+    enum nib_status status =
+        nib_rotation_check(rotation, w->inner, w->axis == NIB_ALONG_COLS ? "columns" : "rows", error);
     if (status != NIB_OK) return status;
     size_t size = nib_rotation_size(rotation);
     if (size % w->block_size == 0) nib_walk_deepen(w, size / w->block_size);
@@ -319,8 +336,11 @@ enum nib_status nib_sr_source_choose(const struct nib_quantizer *q, struct nib_v
         return status;
     }
     if (options->random_bits != NULL)
-        return nib_fail(error, NIB_EINVAL, "random bits are given, but quantizer %s does not round stochastically", q->name);
-    *out = (struct nib_sr_source){.bytes = 0, .seed = options->seed, .first = options->first, /* for scale_correction */
-        .cols = options->tensor_cols != 0 ? options->tensor_cols : x.cols};
+        return nib_fail(error, NIB_EINVAL, "random bits are given, but quantizer %s does not round stochastically",
+                        q->name);
+    *out = (struct nib_sr_source){.bytes = 0,
+                                  .seed = options->seed,
+                                  .first = options->first, /* for scale_correction */
+                                  .cols = options->tensor_cols != 0 ? options->tensor_cols : x.cols};
     return NIB_OK;
 }

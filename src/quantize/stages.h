@@ -9,20 +9,20 @@
 struct nib_stages {
     const struct nib_quantizer *q;
     const struct nib_isa *isa;
-    bool reference;              /* an axis has no stage function, or the caller asked for it */
+    bool reference; /* an axis has no stage function, or the caller asked for it */
     struct nib_consts k;
     nib_scale_stage *block_scale, *bound, *factor, *dequantize;
     nib_codec_stage *codec;
     void (*straight_through)(const float *restrict v, float *restrict s); /* or NULL */
     nib_element_stage *encode;
     nib_stochastic_stage *stochastic; /* instead of encode */
-    nib_error_stage *errors;     /* where there are two candidates, else NULL */
+    nib_error_stage *errors;          /* where there are two candidates, else NULL */
     enum nib_operation operation;
     bool tabulated, back_tabulated; /* factors come from k.factor_of_code and k.back_of_code */
-    float second;                /* dequantization multiplies by this last */
+    float second;                   /* dequantization multiplies by this last */
 };
-void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa, bool reference,
-                   struct nib_stages *out);
+void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa,
+                     bool reference, struct nib_stages *out);
 
 /* The tensor seen along its reduction axis: `outer` lines of `inner` elements. A tile is tile_rows
  * lines by tile_blocks blocks; a block spans block_rows lines and block_size elements. */
@@ -51,9 +51,9 @@ struct nib_scratch {
     uint8_t *codes;
     float *block_x, *block_values; /* one block, gathered for the reference */
     uint8_t *block_codes;
-    uint8_t *random;             /* of the tile */
+    uint8_t *random; /* of the tile */
     uint32_t *block_random;
-    uint8_t *other_codes;        /* of the second candidate */
+    uint8_t *other_codes; /* of the second candidate */
     uint32_t amax[NIB_TILE];
     float b[NIB_TILE], base[NIB_TILE], back[NIB_TILE];
     struct nib_tile_scales chosen, other;
@@ -68,8 +68,8 @@ struct nib_specials {
 void nib_tile_load(const struct nib_walk *walk, const struct nib_isa *isa, size_t line, size_t start, float *x);
 /* The random bytes of the same elements; where there are none the bytes mean nothing. */
 void nib_tile_random(const struct nib_walk *walk, nib_philox_stage *philox, size_t line, size_t start, uint8_t *random);
-void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *walk, size_t tile, struct nib_scratch *scratch,
-                       struct nib_quantized *out, struct nib_specials *specials);
+void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *walk, size_t tile,
+                       struct nib_scratch *scratch, struct nib_quantized *out, struct nib_specials *specials);
 
 /* Where the random bits of the quantizer come from; NIB_EINVAL if they are given in the wrong number. */
 enum nib_status nib_sr_source_choose(const struct nib_quantizer *q, struct nib_view x,
@@ -92,8 +92,9 @@ enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct ni
                                         const struct nib_quantize_options *options, const struct nib_isa *isa,
                                         struct nib_tensor_scale *out, struct nib_error *error);
 /* The same, of what options->rotation makes of x. */
-enum nib_status nib_amax_choose(const struct nib_quantizer *q, struct nib_view x, const struct nib_quantize_options *options,
-                                const struct nib_isa *isa, float *out, struct nib_error *error);
+enum nib_status nib_amax_choose(const struct nib_quantizer *q, struct nib_view x,
+                                const struct nib_quantize_options *options, const struct nib_isa *isa, float *out,
+                                struct nib_error *error);
 /* Where tiles cannot be rotated as they are loaded: rotates the whole tensor into *memory, which the caller frees,
  * and takes the rotation out of the options. */
 enum nib_status nib_rotate_apart(const struct nib_quantizer *q, const struct nib_isa *isa, struct nib_view *x,

@@ -6,9 +6,14 @@
 #include "quantize/approx.h"
 
 static struct nib_tensor_scale constants(const struct nib_quantizer *q, enum nib_dtype dtype) {
-    return (struct nib_tensor_scale){.encode = 1, .decode = 1, .target = q->axes.tensor_target,
-        .target_reciprocal = 1.0f / q->axes.tensor_target, .block_target = q->axes.block_target,
-        .block_reciprocal = 1.0f / q->axes.block_target, .encode_double = 1, .bf16 = dtype == NIB_BF16};
+    return (struct nib_tensor_scale){.encode = 1,
+                                     .decode = 1,
+                                     .target = q->axes.tensor_target,
+                                     .target_reciprocal = 1.0f / q->axes.tensor_target,
+                                     .block_target = q->axes.block_target,
+                                     .block_reciprocal = 1.0f / q->axes.block_target,
+                                     .encode_double = 1,
+                                     .bf16 = dtype == NIB_BF16};
 }
 
 float nib_tensor_scale_rounded(const struct nib_quantizer *q, const struct nib_tensor_scale *t, float x) {
@@ -19,12 +24,8 @@ float nib_tensor_scale_rounded(const struct nib_quantizer *q, const struct nib_t
 static float guarded_encode(const struct nib_axes *axes, float encode, float amax) {
     switch ((enum nib_axis_tensor_scale_guard)axes->tensor_scale_guard) {
     case NIB_TENSOR_GUARD_MAX: return fminf(encode, FLT_MAX);
-    case NIB_TENSOR_GUARD_MAX_EMPTY:
-        encode = fminf(encode, FLT_MAX);
-        return amax == 0 || encode == 0 ? 1 : encode;
-    case NIB_TENSOR_GUARD_MAX_ZERO:
-        encode = encode > FLT_MAX ? FLT_MAX : encode;
-        return encode == 0 ? 1 : encode;
+    case NIB_TENSOR_GUARD_MAX_EMPTY: encode = fminf(encode, FLT_MAX); return amax == 0 || encode == 0 ? 1 : encode;
+    case NIB_TENSOR_GUARD_MAX_ZERO: encode = encode > FLT_MAX ? FLT_MAX : encode; return encode == 0 ? 1 : encode;
     case NIB_TENSOR_GUARD_FINITE: return isfinite(encode) ? encode : 1;
     case NIB_TENSOR_GUARD_EMPTY: return amax == 0 ? 1 : encode;
     case NIB_TENSOR_GUARD_NONE:
@@ -54,7 +55,9 @@ struct nib_tensor_scale nib_tensor_scale_of_amax(const struct nib_quantizer *q, 
     case NIB_TENSOR_SCALE_RCP0G_TIMES_T: t.encode = T * (g == 0 ? 0 : 1.0f / g); break;
     case NIB_TENSOR_SCALE_G_OVER_T: t.decode = g / T, encode_first = false; break;
     case NIB_TENSOR_SCALE_G_TIMES_RT: t.decode = g * t.target_reciprocal, encode_first = false; break;
-    case NIB_TENSOR_SCALE_G_DIV_T_Q: t.decode = nib_div_full(nib_div_full(g, T), t.block_target), encode_first = false; break;
+    case NIB_TENSOR_SCALE_G_DIV_T_Q:
+        t.decode = nib_div_full(nib_div_full(g, T), t.block_target), encode_first = false;
+        break;
     case NIB_TENSOR_SCALE_DOUBLE:
         t.encode_double = 448.0 * (double)nib_div_approx_ftz(t.block_target, g);
         t.encode = (float)t.encode_double;
@@ -72,7 +75,8 @@ struct nib_tensor_scale nib_tensor_scale_of_amax(const struct nib_quantizer *q, 
     return t;
 }
 
-struct nib_tensor_scale nib_tensor_scale_given(const struct nib_quantizer *q, enum nib_dtype dtype, float encode, float decode) {
+struct nib_tensor_scale nib_tensor_scale_given(const struct nib_quantizer *q, enum nib_dtype dtype, float encode,
+                                               float decode) {
     struct nib_tensor_scale t = constants(q, dtype);
     t.encode = encode;
     t.encode_double = (double)encode;
@@ -81,4 +85,6 @@ struct nib_tensor_scale nib_tensor_scale_given(const struct nib_quantizer *q, en
     return t;
 }
 
-struct nib_tensor_scale nib_tensor_scale_none(const struct nib_quantizer *q, enum nib_dtype dtype) { return constants(q, dtype); }
+struct nib_tensor_scale nib_tensor_scale_none(const struct nib_quantizer *q, enum nib_dtype dtype) {
+    return constants(q, dtype);
+}

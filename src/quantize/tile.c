@@ -21,8 +21,8 @@ struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_erro
     scratch->block_values = nib_alloc(block, sizeof *scratch->block_values, "a block of values", error);
     scratch->random = nib_alloc(count, walk->random.bytes, "random bits", error);
     scratch->block_random = nib_alloc(block, sizeof *scratch->block_random, "random bits of a block", error);
-    if (scratch->x && scratch->other_codes && scratch->values && scratch->codes && scratch->block_x && scratch->block_values && scratch->block_codes &&
-        scratch->random && scratch->block_random)
+    if (scratch->x && scratch->other_codes && scratch->values && scratch->codes && scratch->block_x &&
+        scratch->block_values && scratch->block_codes && scratch->random && scratch->block_random)
         return scratch;
     nib_scratch_free(scratch);
     return NULL;
@@ -50,7 +50,9 @@ static void load_run(const struct nib_view *x, const struct nib_isa *isa, size_t
     }
 }
 
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
 
 static void load_lines(const struct nib_walk *w, const struct nib_isa *isa, size_t line, size_t start, float *x) {
     size_t lines = smaller(w->tile_rows, w->outer - line), count = smaller(w->tile_inner, w->inner - start);
@@ -126,10 +128,13 @@ static void reference_block(const struct nib_stages *stages, const struct nib_wa
         memcpy(x + r * size, p->x + (band * w->block_rows + r) * w->tile_inner + column * size, size * sizeof *x);
     for (size_t r = 0; w->random.bytes > 0 && r < w->block_rows; r++)
         for (size_t j = 0; j < size; j++)
-            scratch->block_random[r * size + j] =
-                nib_sr_word(scratch->random, (band * w->block_rows + r) * w->tile_inner + column * size + j, w->random.bytes);
-    struct nib_ref_block block = {.x = x, .count = size * w->block_rows, .codes = codes, .values = scratch->block_values,
-        .random = scratch->block_random};
+            scratch->block_random[r * size + j] = nib_sr_word(
+                scratch->random, (band * w->block_rows + r) * w->tile_inner + column * size + j, w->random.bytes);
+    struct nib_ref_block block = {.x = x,
+                                  .count = size * w->block_rows,
+                                  .codes = codes,
+                                  .values = scratch->block_values,
+                                  .random = scratch->block_random};
     nib_ref_quantize(stages->q, &stages->k.tensor, &block);
     for (size_t r = 0; r < w->block_rows; r++) {
         size_t line = band * w->block_rows + r, at = line * w->tile_inner + column * size;
@@ -173,11 +178,13 @@ static void scale_stages(const struct nib_stages *stages, const float *base, flo
     stages->codec(&stages->k, to->v, to->code, to->s);
     if (stages->straight_through != NULL) stages->straight_through(to->v, to->s);
     if (!stages->tabulated) stages->factor(&stages->k, to->s, to->factor);
-    for (int i = 0; stages->tabulated && i < NIB_TILE; i++) to->factor[i] = stages->k.factor_of_code[to->code[i] & 0xFF];
+    for (int i = 0; stages->tabulated && i < NIB_TILE; i++)
+        to->factor[i] = stages->k.factor_of_code[to->code[i] & 0xFF];
 }
 
 /* Whether sub-block i must go to the reference; settles the factor of zero scales. */
-static bool is_special(const struct nib_stages *stages, const struct nib_scratch *t, struct nib_tile_scales *scales, size_t i) {
+static bool is_special(const struct nib_stages *stages, const struct nib_scratch *t, struct nib_tile_scales *scales,
+                       size_t i) {
     const struct nib_axes *axes = &stages->q->axes;
     const struct nib_consts *k = &stages->k;
     const float v = scales->v[i], s = scales->s[i];
@@ -214,7 +221,8 @@ static bool find_specials(const struct nib_stages *stages, const struct nib_scra
 }
 
 /* The second candidate, and for each block the better one; the first stays where neither is. */
-static bool choose(const struct nib_stages *stages, struct nib_scratch *t, const struct place *p, size_t blocks, bool *special) {
+static bool choose(const struct nib_stages *stages, struct nib_scratch *t, const struct place *p, size_t blocks,
+                   bool *special) {
     enum { SIZE = 16 };
     float first[NIB_TILE], second[NIB_TILE];
     scale_stages(stages, t->base, 1.5f, &t->other);
@@ -259,7 +267,8 @@ static void store_packed(const struct nib_stages *stages, const struct nib_walk 
     }
 }
 
-static void store_codes_and_values(const struct nib_walk *w, const struct place *p, struct nib_quantized *out, bool direct) {
+static void store_codes_and_values(const struct nib_walk *w, const struct place *p, struct nib_quantized *out,
+                                   bool direct) {
     if (w->axis == NIB_ALONG_COLS) {
         for (size_t r = 0; r < p->lines && !direct; r++) {
             size_t to = (p->line + r) * out->cols + p->start, from = r * w->tile_inner;
@@ -279,23 +288,31 @@ static void store_codes_and_values(const struct nib_walk *w, const struct place 
 /* Group by group along each line; lines are whole groups, and tiles too. */
 static void correct_scales(const struct nib_stages *stages, const struct nib_walk *w, struct nib_scratch *t,
                            const struct place *p, bool want_values) {
-    const bool along_cols = w->axis == NIB_ALONG_COLS; /* x may be a part of a tensor: blocks are counted in the whole */
-    size_t row = w->random.cols > 0 ? w->random.first / w->random.cols : 0, col = w->random.first - row * w->random.cols;
+    const bool along_cols =
+        w->axis == NIB_ALONG_COLS; /* x may be a part of a tensor: blocks are counted in the whole */
+    size_t row = w->random.cols > 0 ? w->random.first / w->random.cols : 0,
+           col = w->random.first - row * w->random.cols;
     size_t first_line = along_cols ? row : col, first = (along_cols ? col : row) / w->block_size;
     size_t blocks = NIB_EDEN_GROUP / w->block_size, per_line = (along_cols ? w->random.cols : w->inner) / w->block_size;
     for (size_t r = 0; r < p->lines; r++)
         for (size_t c = 0; c * w->block_size < p->count; c += blocks) {
             size_t at = r * w->tile_inner + c * w->block_size;
-            struct nib_eden_group group = {p->x + at, p->codes + at, t->chosen.code + r * w->tile_blocks + c,
-                want_values ? p->values + at : NULL, (first_line + p->line + r) * per_line + first + p->start / w->block_size + c, w->random.seed};
+            struct nib_eden_group group = {p->x + at,
+                                           p->codes + at,
+                                           t->chosen.code + r * w->tile_blocks + c,
+                                           want_values ? p->values + at : NULL,
+                                           (first_line + p->line + r) * per_line + first + p->start / w->block_size + c,
+                                           w->random.seed};
             nib_eden_correct(stages->q, &stages->k.tensor, &group);
         }
 }
 
 void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w, size_t tile, struct nib_scratch *t,
                        struct nib_quantized *out, struct nib_specials *specials) {
-    struct place p = {.line = tile / w->tiles_along * w->tile_rows, .start = tile % w->tiles_along * w->tile_inner,
-                      .codes = t->codes, .values = t->values};
+    struct place p = {.line = tile / w->tiles_along * w->tile_rows,
+                      .start = tile % w->tiles_along * w->tile_inner,
+                      .codes = t->codes,
+                      .values = t->values};
     p.lines = smaller(w->tile_rows, w->outer - p.line);
     p.count = smaller(w->tile_inner, w->inner - p.start);
     bool direct = is_direct(w, &p), in_f32 = w->x.dtype == NIB_F32;
@@ -306,8 +323,8 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
     else
         nib_tile_load(w, stages->isa, p.line, p.start, t->x);
     bool eden = stages->q->axes.scale_correction == NIB_SCALE_CORRECTION_EDEN;
-    bool want_values = out->values != NULL, want_codes = out->codes != NULL || out->packed != NULL || want_values || eden ||
-                                                   stages->errors != NULL;
+    bool want_values = out->values != NULL,
+         want_codes = out->codes != NULL || out->packed != NULL || want_values || eden || stages->errors != NULL;
     bool dense = w->tile_rows == 1 || out->cols == w->tile_inner;
     if (direct && dense && out->codes != NULL) p.codes = out->codes + at;
     if (direct && dense && want_values) p.values = out->values + at;
@@ -341,7 +358,8 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
             if (!here) continue;
             reference_block(stages, w, t, &p, band, c, want_values);
             for (size_t r = 0; r < w->block_rows; r++)
-                count_specials(p.x + (band * w->block_rows + r) * w->tile_inner + c * w->block_size, w->block_size, specials);
+                count_specials(p.x + (band * w->block_rows + r) * w->tile_inner + c * w->block_size, w->block_size,
+                               specials);
         }
     if (eden) correct_scales(stages, w, t, &p, want_values);
     if (out->scales != NULL) store_scales(w, t, &p, out);

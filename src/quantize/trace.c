@@ -8,7 +8,8 @@
 const char *nib_choice_name(const struct nib_quantizer *q, size_t axis_offset) {
     char buffer[NIB_AXIS_TEXT];
     for (size_t i = 0; i < nib_axis_count; i++)
-        if (nib_axis_table[i].offset == axis_offset && !nib_axis_table[i].is_number) return nib_axes_get(&q->axes, i, buffer);
+        if (nib_axis_table[i].offset == axis_offset && !nib_axis_table[i].is_number)
+            return nib_axes_get(&q->axes, i, buffer);
     return "";
 }
 

@@ -4,7 +4,8 @@
 #include "nib_agreement.h"
 #include "quantize/stages.h"
 
-static void compare_all(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis, struct nib_quantize_options o) {
+static void compare_all(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis,
+                        struct nib_quantize_options o) {
     static const char *const isas[] = {"generic", "avx2", "avx512"};
     static const int threads[] = {1, 2, 7};
     unsigned all = NIB_WANT_CODES | NIB_WANT_PACKED | NIB_WANT_SCALES | NIB_WANT_VALUES;
@@ -16,7 +17,8 @@ static void compare_all(const struct nib_quantizer *q, struct nib_view x, enum n
     o.threads = 1;
     o.isa = "ref";
     enum nib_status first = nib_quantize(q, x, &o, &reference, &error);
-    if (first == NIB_EINVAL && q->axes.scale_correction != 0) { /* takes whole groups of 128 only, whatever computes it */
+    if (first == NIB_EINVAL &&
+        q->axes.scale_correction != 0) { /* takes whole groups of 128 only, whatever computes it */
         for (int i = 0; i < 3; i++) {
             o.isa = isas[i];
             enum nib_status status = nib_quantize(q, x, &o, &fast, &error);
@@ -32,19 +34,22 @@ static void compare_all(const struct nib_quantizer *q, struct nib_view x, enum n
         o.threads = threads[nib_next() % 3];
         enum nib_status status = nib_quantize(q, x, &o, &fast, &error);
         if (status == NIB_EUNAVAILABLE) continue;
-        NIB_CHECKF(status == NIB_OK && nib_same(&reference, &fast), "%s, %s, %d threads, dtype %d, axis %d, %zu x %zu: differs",
-                   q->name, isas[i], o.threads, (int)x.dtype, (int)axis, x.rows, x.cols);
+        NIB_CHECKF(status == NIB_OK && nib_same(&reference, &fast),
+                   "%s, %s, %d threads, dtype %d, axis %d, %zu x %zu: differs", q->name, isas[i], o.threads,
+                   (int)x.dtype, (int)axis, x.rows, x.cols);
     }
     /* NaN and infinity leave no trace in codes, nor does what the float-bits rounding carries from one into another */
     bool exact = reference.nan_count + reference.inf_count == 0 && q->axes.rounding != NIB_ROUNDING_FLOAT_BITS;
     memset(fast.values, 0xCA, x.rows * x.cols * sizeof(float));
     float *values = fast.values;
     NIB_OK_OR_FAIL(nib_dequantize(q, &reference, values, &error), error);
-    NIB_CHECKF(!exact || nib_same_floats(values, reference.values, x.rows * x.cols), "%s: dequantize from codes differs", q->name);
+    NIB_CHECKF(!exact || nib_same_floats(values, reference.values, x.rows * x.cols),
+               "%s: dequantize from codes differs", q->name);
     uint8_t *codes = reference.codes;
     reference.codes = NULL;
     NIB_OK_OR_FAIL(nib_dequantize(q, &reference, values, &error), error);
-    NIB_CHECKF(!exact || nib_same_floats(values, reference.values, x.rows * x.cols), "%s: dequantize from packed codes differs", q->name);
+    NIB_CHECKF(!exact || nib_same_floats(values, reference.values, x.rows * x.cols),
+               "%s: dequantize from packed codes differs", q->name);
     reference.codes = codes;
     nib_quantized_free(&reference);
     nib_quantized_free(&fast);
@@ -62,7 +67,8 @@ static uint32_t sample_of(const struct nib_quantizer *q) {
 }
 
 static void try_shapes(const struct nib_quantizer *q, bool specials) {
-    static const size_t shapes[][3] = {{1, 1, 1}, {1, 16, 16}, {3, 37, 40}, {70, 33, 33}, {16, 64, 64}, {17, 129, 160}, {1, 1300, 1300}, {70, 16, 16}, {32, 512, 512}};
+    static const size_t shapes[][3] = {{1, 1, 1},      {1, 16, 16},     {3, 37, 40},  {70, 33, 33},  {16, 64, 64},
+                                       {17, 129, 160}, {1, 1300, 1300}, {70, 16, 16}, {32, 512, 512}};
 
     static const float amaxes[] = {2688, 0.75f, 1.75f, 2.75f, 7.75f, 9.25f};
     float *x = malloc(40000 * sizeof *x);
@@ -72,7 +78,8 @@ static void try_shapes(const struct nib_quantizer *q, bool specials) {
                 size_t rows = shapes[s][0], cols = shapes[s][1], stride = shapes[s][2];
                 nib_fill(q, x, rows * stride, specials);
                 struct nib_view view = nib_as_dtype(x, rows * stride, (enum nib_dtype)dtype, rows, cols, stride);
-                if (!nib_test_full() && nib_next() % sample_of(q) != 0) continue; /* a sample of shapes, types and axes */
+                if (!nib_test_full() && nib_next() % sample_of(q) != 0)
+                    continue; /* a sample of shapes, types and axes */
                 struct nib_quantize_options o = {0};
                 o.has_tensor_amax = q->block->has_tensor_scale && (specials || nib_next() % 2);
                 o.tensor_amax = amaxes[nib_next() % 6];
@@ -91,11 +98,16 @@ static void every_quantizer(bool specials) {
         nib_quantizer_close(q);
     }
 }
-static void numbers_agree(void) { every_quantizer(false); }
-static void specials_agree(void) { every_quantizer(true); }
+static void numbers_agree(void) {
+    every_quantizer(false);
+}
+static void specials_agree(void) {
+    every_quantizer(true);
+}
 
 static void explored_grids_agree(void) {
-    static const char *const elements[] = {"e2m1", "e1m2", "nf4", "int4-full"}, *const scales[] = {"fp32", "e8m0", "e4m3", "bf16"};
+    static const char *const elements[] = {"e2m1", "e1m2", "nf4", "int4-full"}, *const scales[] = {"fp32", "e8m0",
+                                                                                                   "e4m3", "bf16"};
     for (int i = 0; i < 16; i++) {
         const struct nib_element *element;
         const struct nib_scale *scale;

@@ -50,20 +50,24 @@ static const float *column(struct nib_file *file, const char *name, uint64_t *co
     size_t at;
     const void *data = NULL;
     uint64_t bytes = 0;
-    NIB_CHECKF(nib_file_find(file, name, &at, &error) == NIB_OK && nib_file_bytes(file, at, &data, &bytes, &error) == NIB_OK, "%s",
-               error.text);
+    NIB_CHECKF(nib_file_find(file, name, &at, &error) == NIB_OK &&
+                   nib_file_bytes(file, at, &data, &bytes, &error) == NIB_OK,
+               "%s", error.text);
     *count = bytes / 4;
     return data;
 }
 
 /* NaN by place. */
-static unsigned differing(const float *expected, const float *a, const float *b, uint64_t count, float (*divide)(float, float)) {
+static unsigned differing(const float *expected, const float *a, const float *b, uint64_t count,
+                          float (*divide)(float, float)) {
     unsigned bad = 0;
     for (uint64_t i = 0; i < count; i++) {
         float got = divide(a[i], b == NULL ? 6.0f : b[i]);
         if (isnan(got) && isnan(expected[i])) continue;
         if (nib_bits_of_float(got) == nib_bits_of_float(expected[i])) continue;
-        if (bad++ == 0) fprintf(stderr, "\n%a / %a: %a, got %a\n", (double)a[i], b == NULL ? 6.0 : (double)b[i], (double)expected[i], (double)got);
+        if (bad++ == 0)
+            fprintf(stderr, "\n%a / %a: %a, got %a\n", (double)a[i], b == NULL ? 6.0 : (double)b[i],
+                    (double)expected[i], (double)got);
     }
     return bad;
 }
@@ -86,13 +90,15 @@ static void triton_divides_like_div_full(void) {
     struct nib_error error;
     uint64_t count;
     NIB_OK_OR_FAIL(nib_file_open(NIB_DATA_DIR "/golden/triton_scalar_ops/ops.safetensors", &file, &error), error);
-    const float *a = column(file, "div_a", &count), *b = column(file, "div_b", &count), *x = column(file, "un_x", &count);
+    const float *a = column(file, "div_a", &count), *b = column(file, "div_b", &count),
+                *x = column(file, "un_x", &count);
     CU_ASSERT_EQUAL(differing(column(file, "div", &count), a, b, count, nib_div_full), 0);
     CU_ASSERT_EQUAL(differing(column(file, "div6", &count), x, NULL, count, nib_div_full), 0);
     nib_file_close(file);
 }
 
-NIB_TEST_MAIN("quantize-approx", {"every mantissa has the reciprocal of the table", every_mantissa_has_the_reciprocal_of_the_table},
+NIB_TEST_MAIN("quantize-approx",
+              {"every mantissa has the reciprocal of the table", every_mantissa_has_the_reciprocal_of_the_table},
               {"exponent and sign only shift", exponent_and_sign_only_shift},
               {"divisions are those of the device", divisions_are_those_of_the_device},
               {"Triton divides like div.full", triton_divides_like_div_full})

@@ -18,7 +18,8 @@ static void reshape(const struct nib_quantizer **q, const char *shape, struct ni
     fprintf(out, "kind: block\ntitle: test\nsource: test\nelement: %s\nscale: %s\nshape: %s\ntensor_scale: %s\n",
             info.block->element->name, info.block->scale->name, shape, info.block->has_tensor_scale ? "fp32" : "none");
     fclose(out);
-    snprintf(text, sizeof text, "kind: quantizer\ntitle: test\nsource: test\ndevice: any\nverified: false\nbase: %s\nblock: %s\n",
+    snprintf(text, sizeof text,
+             "kind: quantizer\ntitle: test\nsource: test\ndevice: any\nverified: false\nbase: %s\nblock: %s\n",
              info.name, path);
     const struct nib_quantizer *made;
     enum nib_status status = nib_quantizer_parse(text, strlen(text), "test", &made, error);
@@ -33,7 +34,8 @@ static const struct nib_quantizer *open_case(json_t *entry, struct nib_error *er
     const struct nib_quantizer *base, *q;
     const char *settings[8], *block = json_string_value(json_object_get(entry, "block"));
     size_t count = json_array_size(json_object_get(entry, "settings"));
-    for (size_t i = 0; i < count; i++) settings[i] = json_string_value(json_array_get(json_object_get(entry, "settings"), i));
+    for (size_t i = 0; i < count; i++)
+        settings[i] = json_string_value(json_array_get(json_object_get(entry, "settings"), i));
     if (nib_quantizer_open(json_string_value(json_object_get(entry, "quantizer")), &base, error) != NIB_OK) return NULL;
     if (block != NULL) reshape(&base, block, error);
     enum nib_status status = nib_quantizer_with(base, settings, count, &q, error);
@@ -49,11 +51,11 @@ static void check_numbers(json_t *entry, const struct nib_quantized *out, const 
         NIB_CHECKF(out->scales[i] == json_integer_value(expected), "%s (%s): scale %zu is %02X, not %02llX", id, isa, i,
                    out->scales[i], json_integer_value(expected));
     json_object_foreach(json_object_get(entry, "codes"), key, expected)
-        NIB_CHECKF(out->codes[atoi(key)] == json_integer_value(expected), "%s (%s): code %s is %d, not %lld", id, isa, key,
-                   out->codes[atoi(key)], json_integer_value(expected));
+        NIB_CHECKF(out->codes[atoi(key)] == json_integer_value(expected), "%s (%s): code %s is %d, not %lld", id, isa,
+                   key, out->codes[atoi(key)], json_integer_value(expected));
     json_object_foreach(json_object_get(entry, "values"), key, expected)
-        NIB_CHECKF((double)out->values[atoi(key)] == json_number_value(expected), "%s (%s): value %s is %.9g, not %.9g", id,
-                   isa, key, (double)out->values[atoi(key)], json_number_value(expected));
+        NIB_CHECKF((double)out->values[atoi(key)] == json_number_value(expected), "%s (%s): value %s is %.9g, not %.9g",
+                   id, isa, key, (double)out->values[atoi(key)], json_number_value(expected));
     if ((expected = json_object_get(entry, "encode")) != NULL)
         NIB_CHECKF((double)out->tensor_scale_encode == json_number_value(expected), "%s: encode scale %a", id,
                    (double)out->tensor_scale_encode);
@@ -62,7 +64,8 @@ static void check_numbers(json_t *entry, const struct nib_quantized *out, const 
                    (double)out->tensor_scale_decode);
     if ((expected = json_object_get(entry, "packed_bytes")) != NULL) {
         CU_ASSERT(out->packed_stride == (size_t)json_integer_value(expected));
-        CU_ASSERT(out->packed[out->packed_stride - 1] >> 4 == json_integer_value(json_object_get(entry, "last_packed_high")));
+        CU_ASSERT(out->packed[out->packed_stride - 1] >> 4 ==
+                  json_integer_value(json_object_get(entry, "last_packed_high")));
     }
 }
 
@@ -72,14 +75,18 @@ static void run_case(json_t *entry, const char *isa) {
     const struct nib_quantizer *q = open_case(entry, &error);
     NIB_CHECKF(q != NULL, "%s: %s", id, error.text);
     if (q == NULL) return;
-    json_t *x = json_object_get(entry, "x"), *shape = json_object_get(entry, "shape"), *amax = json_object_get(entry, "tensor_amax");
+    json_t *x = json_object_get(entry, "x"), *shape = json_object_get(entry, "shape"),
+           *amax = json_object_get(entry, "tensor_amax");
     float data[512];
     for (size_t i = 0; i < json_array_size(x); i++) data[i] = (float)json_number_value(json_array_get(x, i));
-    size_t rows = (size_t)json_integer_value(json_array_get(shape, 0)), cols = (size_t)json_integer_value(json_array_get(shape, 1));
+    size_t rows = (size_t)json_integer_value(json_array_get(shape, 0)),
+           cols = (size_t)json_integer_value(json_array_get(shape, 1));
     struct nib_view view = {data, NIB_F32, rows, cols, cols};
-    struct nib_quantize_options options = {.isa = isa, .has_tensor_amax = amax != NULL,
-        .tensor_amax = (float)json_number_value(amax),
-        .axis = json_object_get(entry, "axis") != NULL ? NIB_ALONG_ROWS : NIB_ALONG_COLS};
+    struct nib_quantize_options options = {.isa = isa,
+                                           .has_tensor_amax = amax != NULL,
+                                           .tensor_amax = (float)json_number_value(amax),
+                                           .axis = json_object_get(entry, "axis") != NULL ? NIB_ALONG_ROWS
+                                                                                          : NIB_ALONG_COLS};
     struct nib_quantized out;
     NIB_OK_OR_FAIL(nib_quantized_alloc(q, rows, cols, options.axis, 15, &out, &error), error);
     enum nib_status status = nib_quantize(q, view, &options, &out, &error);

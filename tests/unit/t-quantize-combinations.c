@@ -30,9 +30,11 @@ static void collect(const struct nib_quantizer *q) {
         *axis = (struct axis){.name = info->name};
         if (!nib_axis_applies(info->applies, q->block)) continue;
         for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
-            for (int v = 0; v < 3 && strcmp(numbers[n].axis, info->name) == 0; v++) axis->value[axis->count++] = numbers[n].value[v];
+            for (int v = 0; v < 3 && strcmp(numbers[n].axis, info->name) == 0; v++)
+                axis->value[axis->count++] = numbers[n].value[v];
         for (size_t c = 0; c < info->count; c++)
-            if (nib_axis_applies(info->choices[c].applies, q->block)) axis->value[axis->count++] = info->choices[c].name;
+            if (nib_axis_applies(info->choices[c].applies, q->block))
+                axis->value[axis->count++] = info->choices[c].name;
         axis_count += axis->count > 1;
     }
 }
@@ -49,7 +51,8 @@ static const struct nib_quantizer *make(const struct nib_quantizer *base, const 
             enum nib_applies applies = nib_axis_table[nib_axis_find(axes[a].name)].applies;
             bool late = applies == NIB_APPLIES_SR || applies == NIB_APPLIES_SR_BITS || applies == NIB_APPLIES_SELECT;
             if (late != (round == 1)) continue;
-            if (nib_axes_set(&probe.axes, base->block, axes[a].name, axes[a].value[choice[a]], "", 0, NULL) != NIB_OK) continue;
+            if (nib_axes_set(&probe.axes, base->block, axes[a].name, axes[a].value[choice[a]], "", 0, NULL) != NIB_OK)
+                continue;
             snprintf(text[count], SETTING, "%s=%s", axes[a].name, axes[a].value[choice[a]]);
             settings[count] = text[count];
             count++;
@@ -91,7 +94,8 @@ static void compare(const struct nib_quantizer *q) {
         char text[4096] = "";
         bool good = status == NIB_OK && nib_same(&reference, &fast);
         if (!good) describe(q, text, sizeof text);
-        NIB_CHECKF(good, "%s, %zu x %zu, dtype %d, axis %d: differs with %s", isas[i], rows, cols, (int)view.dtype, (int)o.axis, text);
+        NIB_CHECKF(good, "%s, %zu x %zu, dtype %d, axis %d: differs with %s", isas[i], rows, cols, (int)view.dtype,
+                   (int)o.axis, text);
     }
     nib_quantized_free(&reference);
     nib_quantized_free(&fast);
@@ -135,13 +139,27 @@ static void cover(const char *name) {
     nib_quantizer_close(base);
 }
 
-static void nvfp4_pairs_agree(void) { cover("te-nvfp4"); }
-static void nvint4_pairs_agree(void) { cover("fouroversix-nvint4"); }
-static void square_pairs_agree(void) { cover("te-nvfp4-16x16"); }
-static void mxfp4_pairs_agree(void) { cover("ocp-mxfp4"); }
-static void single_level_pairs_agree(void) { cover("torchao-nvfp4-single"); }
-static void real_scale_pairs_agree(void) { cover("e1m2-fp32"); }
-static void wide_scale_pairs_agree(void) { cover("auto-round-ue5m3"); }
+static void nvfp4_pairs_agree(void) {
+    cover("te-nvfp4");
+}
+static void nvint4_pairs_agree(void) {
+    cover("fouroversix-nvint4");
+}
+static void square_pairs_agree(void) {
+    cover("te-nvfp4-16x16");
+}
+static void mxfp4_pairs_agree(void) {
+    cover("ocp-mxfp4");
+}
+static void single_level_pairs_agree(void) {
+    cover("torchao-nvfp4-single");
+}
+static void real_scale_pairs_agree(void) {
+    cover("e1m2-fp32");
+}
+static void wide_scale_pairs_agree(void) {
+    cover("auto-round-ue5m3");
+}
 
 NIB_TEST_MAIN("combinations of axes", {"NVFP4", nvfp4_pairs_agree}, {"NVINT4", nvint4_pairs_agree},
               {"NVFP4 in squares", square_pairs_agree}, {"MXFP4", mxfp4_pairs_agree},

@@ -1,5 +1,6 @@
 /* The same bytes for every thread count, instruction set, compiler and floating-point environment: outputs hash to what
- * tests/vectors/quantize-digests.txt says. NIBBLE_PRINT_DIGESTS=1 prints the file; a change needs a reason in the history. */
+ * tests/vectors/quantize-digests.txt says. NIBBLE_PRINT_DIGESTS=1 prints the file; a change needs a reason in the
+ * history. */
 #include "base/sha256.h"
 #include "core/convert.h"
 #include "core/philox.h"
@@ -42,8 +43,11 @@ static struct outcome run_shape(const struct nib_quantizer *q, size_t rows, size
     struct nib_quantized out;
     struct nib_quantizer_info info;
     nib_quantizer_describe(q, &info);
-    struct nib_quantize_options options = {.axis = axis, .isa = isa, .threads = threads,
-        .has_tensor_amax = info.block->has_tensor_scale, .tensor_amax = 3011.25f};
+    struct nib_quantize_options options = {.axis = axis,
+                                           .isa = isa,
+                                           .threads = threads,
+                                           .has_tensor_amax = info.block->has_tensor_scale,
+                                           .tensor_amax = 3011.25f};
     struct nib_view view = {bf16 ? (const void *)x_bf16 : x_f32, bf16 ? NIB_BF16 : NIB_F32, rows, cols, cols};
     if (nib_quantized_alloc(q, rows, cols, axis, 15, &out, &error) != NIB_OK) return outcome;
     enum nib_status status = nib_quantize(q, view, &options, &out, &error);
@@ -104,9 +108,11 @@ static void check(const struct nib_quantizer *q, const char *name, bool bf16, en
     for (int i = 0; i < 4; i++) {
         struct outcome calm = run(q, bf16, axis, isas[i], i == 1 ? 7 : i + 1);
         if (strcmp(calm.digest, "unavailable") == 0) continue;
-        NIB_CHECKF(strcmp(calm.digest, "failed") != 0 && strcmp(calm.digest, expected) == 0, "%s: %s gives %s, recorded is \"%s\"", key, isas[i], calm.digest, expected);
+        NIB_CHECKF(strcmp(calm.digest, "failed") != 0 && strcmp(calm.digest, expected) == 0,
+                   "%s: %s gives %s, recorded is \"%s\"", key, isas[i], calm.digest, expected);
         struct outcome hostile = run_hostile(q, bf16, axis, isas[i]);
-        NIB_CHECKF(strcmp(hostile.digest, expected) == 0, "%s: %s in a hostile environment gives %s", key, isas[i], hostile.digest);
+        NIB_CHECKF(strcmp(hostile.digest, expected) == 0, "%s: %s in a hostile environment gives %s", key, isas[i],
+                   hostile.digest);
     }
 }
 
@@ -117,7 +123,8 @@ static void bytes_are_the_recorded_ones(void) {
         const struct nib_quantizer *q;
         struct nib_error error;
         NIB_OK_OR_FAIL(nib_quantizer_open(nib_embedded_formats[i].name, &q, &error), error);
-        for (int k = 0; k < 4; k++) check(q, nib_embedded_formats[i].name, k % 2 == 1, k < 2 ? NIB_ALONG_COLS : NIB_ALONG_ROWS);
+        for (int k = 0; k < 4; k++)
+            check(q, nib_embedded_formats[i].name, k % 2 == 1, k < 2 ? NIB_ALONG_COLS : NIB_ALONG_ROWS);
         nib_quantizer_close(q);
     }
 }

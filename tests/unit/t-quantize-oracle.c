@@ -1,6 +1,6 @@
-/* te-nvfp4 against an oracle that shares nothing with the library: MPFR at 24 bits with binary32's exponent range replays
- * each rounding of TransformerEngine's formulas (core_nvfp4.cuh), and E4M3 and E2M1 are exact rational searches over their
- * values. Then the statistics of the quantizers on Gaussian numbers against the published ones. */
+/* te-nvfp4 against an oracle that shares nothing with the library: MPFR at 24 bits with binary32's exponent range
+ * replays each rounding of TransformerEngine's formulas (core_nvfp4.cuh), and E4M3 and E2M1 are exact rational searches
+ * over their values. Then the statistics of the quantizers on Gaussian numbers against the published ones. */
 #include "nib_test.h"
 
 #include <gmp.h>
@@ -54,8 +54,7 @@ static unsigned nearest(const double *values, unsigned count, float magnitude) {
 static const double e2m1[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
 static double e4m3[127];
 static void fill_e4m3(void) {
-    for (int code = 0; code < 127; code++)
-        e4m3[code] = code < 8 ? ldexp(code, -9) : ldexp(8 + code % 8, code / 8 - 10);
+    for (int code = 0; code < 127; code++) e4m3[code] = code < 8 ? ldexp(code, -9) : ldexp(8 + code % 8, code / 8 - 10);
 }
 
 struct expected {
@@ -115,7 +114,8 @@ static void te_nvfp4_equals_the_oracle(void) {
     struct nib_quantized out;
     NIB_OK_OR_FAIL(nib_quantized_alloc(q, 1, 16, NIB_ALONG_COLS, 15, &out, &error), error);
     for (int n = 0; n < blocks; n++) {
-        float x[16], g = n % 3 ? amaxes[next() % 10] : ldexpf(1 + (float)(next() % (1 << 20)) / (1 << 20), (int)(next() % 40) - 20);
+        float x[16], g = n % 3 ? amaxes[next() % 10]
+                               : ldexpf(1 + (float)(next() % (1 << 20)) / (1 << 20), (int)(next() % 40) - 20);
         random_block(g, x);
         struct expected want = oracle(g, x);
         struct nib_quantize_options options = {.has_tensor_amax = true, .tensor_amax = g, .threads = 1};
@@ -159,7 +159,8 @@ static struct moments measure(const char *name, const float *x, size_t rows, siz
     return m;
 }
 static void within(const char *what, double value, double expected, double tolerance) {
-    NIB_CHECKF(fabs(value - expected) <= tolerance, "%s is %.6g, expected %.6g +- %.2g", what, value, expected, tolerance);
+    NIB_CHECKF(fabs(value - expected) <= tolerance, "%s is %.6g, expected %.6g +- %.2g", what, value, expected,
+               tolerance);
 }
 
 static void gaussian_numbers_lose_what_is_published(void) {

@@ -1,5 +1,5 @@
-/* Small inputs on which real implementations part, with the bytes of each: the witnesses of the axis table. Every row is
- * checked through the reference and the stages; two rows with the same input and different bytes are one witness. */
+/* Small inputs on which real implementations part, with the bytes of each: the witnesses of the axis table. Every row
+ * is checked through the reference and the stages; two rows with the same input and different bytes are one witness. */
 #include "core/key.h"
 #include "nib_test.h"
 
@@ -11,8 +11,8 @@ struct witness {
     const char *axis, *quantizer, *setting; /* setting may be NULL */
     float g;                                /* given tensor amax; 0: none */
     float x[MOST];
-    unsigned scale;                         /* NO_SCALE: not asked */
-    const char *codes;                      /* one hexadecimal digit each; '.' is not asked; NULL: none */
+    unsigned scale;    /* NO_SCALE: not asked */
+    const char *codes; /* one hexadecimal digit each; '.' is not asked; NULL: none */
 };
 #define NO_AMAX 0
 
@@ -64,7 +64,13 @@ static const struct witness witnesses[] = {
     {"RN", "e2m1-fp32", "rounding=rna", NO_AMAX, {6, 3.5f, 5}, NO_SCALE, "767"},
     {"RN2", "ocp-mxfp4", NULL, NO_AMAX, {4, 0x1.000002p-2f, 0x1.000006p-2f}, 0x7F, "611"},
     {"RN2", "triton-kernels-mxfp4-up", NULL, NO_AMAX, {4, 0x1.000002p-2f, 0x1.000006p-2f}, 0x7F, "600"},
-    {"RN2", "triton-kernels-mxfp4-torch-up", "rounding=rne;drop", NO_AMAX, {4, 0x1.000006p-2f, 0x1.000008p-2f}, 0x7F, "601"},
+    {"RN2",
+     "triton-kernels-mxfp4-torch-up",
+     "rounding=rne;drop",
+     NO_AMAX,
+     {4, 0x1.000006p-2f, 0x1.000008p-2f},
+     0x7F,
+     "601"},
     /* signs of zeros */
     {"SG", "te-nvfp4", NULL, 2688, {2688, 0.0f, -0.0f, -1}, NO_SCALE, "7088"},
     {"SG", "te-ref-nvfp4", NULL, 2688, {2688, 0.0f, -0.0f, -1}, NO_SCALE, "7008"},
@@ -88,14 +94,17 @@ static void run(const struct witness *w, const char *isa) {
     struct nib_quantized out;
     NIB_OK_OR_FAIL(nib_quantizer_open(w->quantizer, &base, &error), error);
     NIB_OK_OR_FAIL(nib_quantizer_with(base, &w->setting, w->setting != NULL, &q, &error), error);
-    struct nib_quantize_options options = {.has_tensor_amax = w->g != NO_AMAX, .tensor_amax = w->g, .isa = isa, .threads = 1};
+    struct nib_quantize_options options = {
+        .has_tensor_amax = w->g != NO_AMAX, .tensor_amax = w->g, .isa = isa, .threads = 1};
     NIB_OK_OR_FAIL(nib_quantized_alloc(q, 1, MOST, NIB_ALONG_COLS, 15, &out, &error), error);
     NIB_OK_OR_FAIL(nib_quantize(q, (struct nib_view){w->x, NIB_F32, 1, MOST, MOST}, &options, &out, &error), error);
     if (w->scale != NO_SCALE)
-        NIB_CHECKF(out.scales[0] == w->scale, "%s %s (%s): scale %02X, not %02X", w->axis, w->quantizer, isa, out.scales[0], w->scale);
+        NIB_CHECKF(out.scales[0] == w->scale, "%s %s (%s): scale %02X, not %02X", w->axis, w->quantizer, isa,
+                   out.scales[0], w->scale);
     for (size_t i = 0; w->codes != NULL && i < strlen(w->codes); i++)
-        NIB_CHECKF(w->codes[i] == '.' || "0123456789ABCDEF"[out.codes[i]] == w->codes[i], "%s %s %s (%s): code %zu is %X, not %c",
-                   w->axis, w->quantizer, w->setting == NULL ? "" : w->setting, isa, i, out.codes[i], w->codes[i]);
+        NIB_CHECKF(w->codes[i] == '.' || "0123456789ABCDEF"[out.codes[i]] == w->codes[i],
+                   "%s %s %s (%s): code %zu is %X, not %c", w->axis, w->quantizer, w->setting == NULL ? "" : w->setting,
+                   isa, i, out.codes[i], w->codes[i]);
     nib_quantized_free(&out);
     nib_quantizer_close(q);
     nib_quantizer_close(base);
@@ -114,9 +123,10 @@ static void tensor_scales_part(void) {
         const char *quantizer;
         float g;
         uint32_t encode;
-    } rows[] = {{"te-nvfp4", 0.6875f, 0x45745D17}, {"auto-round-nvfp4", 0.6875f, 0x45745D18},
-                {"te-nvfp4", 0x1p-120f, 0x7F7FFFFF}, {"compressed-tensors-nvfp4", 0x1p-120f, 0x3F800000},
-                {"vllm-nvfp4", 0x1p-120f, 0x7F800000}, {"te-nvfp4", 0, 0x3F800000}, {"te-ref-nvfp4", 0, 0x7F7FFFFF}};
+    } rows[] = {{"te-nvfp4", 0.6875f, 0x45745D17},     {"auto-round-nvfp4", 0.6875f, 0x45745D18},
+                {"te-nvfp4", 0x1p-120f, 0x7F7FFFFF},   {"compressed-tensors-nvfp4", 0x1p-120f, 0x3F800000},
+                {"vllm-nvfp4", 0x1p-120f, 0x7F800000}, {"te-nvfp4", 0, 0x3F800000},
+                {"te-ref-nvfp4", 0, 0x7F7FFFFF}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct nib_quantizer *q;
         struct nib_error error;
@@ -126,16 +136,17 @@ static void tensor_scales_part(void) {
         NIB_OK_OR_FAIL(nib_quantizer_open(rows[i].quantizer, &q, &error), error);
         NIB_OK_OR_FAIL(nib_quantized_alloc(q, 1, 1, NIB_ALONG_COLS, 0, &out, &error), error);
         NIB_OK_OR_FAIL(nib_quantize(q, (struct nib_view){&x, NIB_F32, 1, 1, 1}, &options, &out, &error), error);
-        NIB_CHECKF(nib_bits_of_float(out.tensor_scale_encode) == rows[i].encode, "GS %s: S is %08X, not %08X", rows[i].quantizer,
-                   nib_bits_of_float(out.tensor_scale_encode), rows[i].encode);
+        NIB_CHECKF(nib_bits_of_float(out.tensor_scale_encode) == rows[i].encode, "GS %s: S is %08X, not %08X",
+                   rows[i].quantizer, nib_bits_of_float(out.tensor_scale_encode), rows[i].encode);
         nib_quantizer_close(q);
     }
 }
 
 /* E8M0 bytes for an amax, one column per rule. */
 static void exponent_rules_part(void) {
-    static const char *const rules[] = {"ocp-mxfp4", "torchao-mxfp4-ceil", "torchao-mxfp4-rceil", "torchao-mxfp4-even",
-                                        "mslk-mxfp4-even", "triton-kernels-mxfp4-up", "gfloat-mxfp4", "modelopt-mxfp4-cpu"};
+    static const char *const rules[] = {"ocp-mxfp4",          "torchao-mxfp4-ceil", "torchao-mxfp4-rceil",
+                                        "torchao-mxfp4-even", "mslk-mxfp4-even",    "triton-kernels-mxfp4-up",
+                                        "gfloat-mxfp4",       "modelopt-mxfp4-cpu"};
     static const struct {
         float amax;
         uint8_t byte[8];
@@ -157,5 +168,6 @@ static void exponent_rules_part(void) {
         }
 }
 
-NIB_TEST_MAIN("witnesses of the axes", {"implementations part where the table says", implementations_part_where_the_table_says},
+NIB_TEST_MAIN("witnesses of the axes",
+              {"implementations part where the table says", implementations_part_where_the_table_says},
               {"tensor scales part", tensor_scales_part}, {"exponent rules part", exponent_rules_part})
