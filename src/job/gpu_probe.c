@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <nibble/layout.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "core/key.h"
@@ -22,7 +24,8 @@ const struct nib_gpu_probe_product nib_gpu_probe_products[NIB_GPU_PROBE_PRODUCTS
 /* Every file that this module creates, so that a failure can take them away again. */
 static const char *const files[] = {
     "probe.cu", "README.md", "e2m1.x", "sr.x", "sr.rbits", "nvfp4.a", "nvfp4.b", "nvfp4.c", "nvfp4.a-scales", "nvfp4.b-scales",
-    "mxfp4.a", "mxfp4.b", "mxfp4.c", "mxfp4.a-scales", "mxfp4.b-scales", "mxfp8.a", "mxfp8.b", "mxfp8.c", "mxfp8.a-scales", "mxfp8.b-scales"};
+    "mxfp4.a", "mxfp4.b", "mxfp4.c", "mxfp4.a-scales", "mxfp4.b-scales", "mxfp8.a", "mxfp8.b", "mxfp8.c", "mxfp8.a-scales", "mxfp8.b-scales",
+    NIB_GPU_PROBE_CUBLASLT ".a", NIB_GPU_PROBE_CUBLASLT ".b", NIB_GPU_PROBE_CUBLASLT ".a-scales", NIB_GPU_PROBE_CUBLASLT ".b-scales"};
 
 static enum nib_status write_file(const char *folder, const char *name, const void *data, size_t size, struct nib_error *error) {
     char path[4200];
@@ -111,6 +114,26 @@ static enum nib_status write_product(const char *folder, const struct nib_gpu_pr
     return status;
 }
 
+/* One product of the library per set of operands. */
+static enum nib_status write_cublaslt(const char *folder, uint64_t seed, struct nib_error *error) {
+    enum { SIDE = NIB_GPU_PROBE_SIDE, SETS = NIB_GPU_OPERANDS_COUNT, CODES = SIDE * NIB_GPU_PROBE_DEPTH / 2, SCALES = SIDE * NIB_GPU_PROBE_SCALES_PER_ROW };
+    uint8_t linear[SCALES], *data = nib_alloc_raw(SETS, CODES, "operands of the probe", error);
+    enum nib_status status = data == NULL ? NIB_ENOMEM : NIB_OK;
+    for (unsigned right = 0; right < 2 && status == NIB_OK; right++) {
+        for (size_t set = 0; set < SETS; set++)
+            nib_gpu_operands_fill((enum nib_gpu_operands)set, NIB_OPERAND_E2M1, right, seed + 3, SIDE, NIB_GPU_PROBE_DEPTH, data + set * CODES);
+        status = write_file(folder, right ? NIB_GPU_PROBE_CUBLASLT ".b" : NIB_GPU_PROBE_CUBLASLT ".a", data, SETS * CODES, error);
+        if (status != NIB_OK) break;
+        for (size_t set = 0; set < SETS; set++) {
+            nib_gpu_scales_fill((enum nib_gpu_operands)set, NIB_UNIT_SCALE_UE4M3, seed + 4 + right, SCALES, linear);
+            nib_scales_convert(NIB_SCALES_LINEAR, linear, NIB_SCALES_128X4, data + set * SCALES, SIDE, NIB_GPU_PROBE_SCALES_PER_ROW);
+        }
+        status = write_file(folder, right ? NIB_GPU_PROBE_CUBLASLT ".b-scales" : NIB_GPU_PROBE_CUBLASLT ".a-scales", data, SETS * SCALES, error);
+    }
+    free(data);
+    return status;
+}
+
 enum nib_status nib_gpu_probe_write(const char *folder, uint64_t seed, struct nib_error *error) {
     bool made = mkdir(folder, 0777) == 0;
     if (!made && errno != EEXIST) return nib_fail_at(error, NIB_EIO, folder, 0, "cannot be created: %s", strerror(errno));
@@ -123,6 +146,7 @@ enum nib_status nib_gpu_probe_write(const char *folder, uint64_t seed, struct ni
     if (status == NIB_OK) status = write_stochastic(folder, seed, error);
     for (size_t i = 0; i < NIB_GPU_PROBE_PRODUCTS && status == NIB_OK; i++)
         status = write_product(folder, &nib_gpu_probe_products[i], seed, error);
+    if (status == NIB_OK) status = write_cublaslt(folder, seed, error);
     if (status == NIB_OK) return NIB_OK;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[4200];

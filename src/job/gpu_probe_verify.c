@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <nibble/layout.h>
+
 #include "base/error.h"
 #include "base/memory.h"
 #include "core/round.h"
@@ -183,6 +185,57 @@ static enum nib_status verify_product(const char *folder, const struct nib_gpu_p
     return status;
 }
 
+/* NaN equals NaN: the epilogue's multiplication by alpha may give one of its own. */
+static enum nib_status verify_square(const struct nib_unit *unit, uint8_t *const data[5], size_t set, float *d, struct nib_gpu_counts *counts,
+                                     struct nib_error *error) {
+    enum { SIDE = NIB_GPU_PROBE_SIDE, ROW = NIB_GPU_PROBE_DEPTH / 2, PER_ROW = NIB_GPU_PROBE_SCALES_PER_ROW };
+    uint8_t a_scales[SIDE * PER_ROW], b_scales[SIDE * PER_ROW];
+    nib_scales_convert(NIB_SCALES_128X4, data[3] + set * sizeof a_scales, NIB_SCALES_LINEAR, a_scales, SIDE, PER_ROW);
+    nib_scales_convert(NIB_SCALES_128X4, data[4] + set * sizeof b_scales, NIB_SCALES_LINEAR, b_scales, SIDE, PER_ROW);
+    struct nib_unit_matrix a = {NIB_OPERAND_E2M1, data[1] + set * SIDE * ROW, ROW, a_scales, PER_ROW};
+    struct nib_unit_matrix b = {NIB_OPERAND_E2M1, data[2] + set * SIDE * ROW, ROW, b_scales, PER_ROW};
+    enum nib_status status = nib_unit_multiply(unit, &a, &b, SIDE, SIDE, NIB_GPU_PROBE_DEPTH, NULL, 0, &(struct nib_unit_options){.threads = 1}, d, SIDE, error);
+    for (size_t i = 0; status == NIB_OK && i < SIDE * SIDE; i++) {
+        uint32_t got = nib_bits_of_float(number(data[0], set * SIDE * SIDE + i)), want = nib_bits_of_float(d[i]);
+        counts->compared++;
+        if (got == want || (nib_bits_are_nan(got) && nib_bits_are_nan(want))) continue;
+        counts->values++;
+        nib_gpu_counts_note(counts, "output (%zu, %zu): device %08X, model %08X", i / SIDE, i % SIDE, got, want);
+    }
+    return status;
+}
+
+/* The outputs come first: a kit written before there was this product has none of its files. */
+static enum nib_status verify_cublaslt(const char *folder, struct nib_table *report, bool *any, struct nib_error *error) {
+    enum { SIDE = NIB_GPU_PROBE_SIDE, SETS = NIB_GPU_OPERANDS_COUNT, CODES = SIDE * NIB_GPU_PROBE_DEPTH / 2, SCALES = SIDE * NIB_GPU_PROBE_SCALES_PER_ROW };
+    static const struct {
+        const char *name;
+        size_t bytes;            /* of a set */
+    } parts[] = {{NIB_GPU_PROBE_CUBLASLT ".out", SIDE * SIDE * 4}, {NIB_GPU_PROBE_CUBLASLT ".a", CODES}, {NIB_GPU_PROBE_CUBLASLT ".b", CODES},
+                 {NIB_GPU_PROBE_CUBLASLT ".a-scales", SCALES}, {NIB_GPU_PROBE_CUBLASLT ".b-scales", SCALES}};
+    struct nib_gpu_case what = {"cublaslt", "nvfp4", "", NIB_GPU_PROBE_CUBLASLT_UNIT, "", "", ""};
+    const struct nib_unit *unit = NULL;
+    uint8_t *data[5] = {NULL};
+    enum nib_status status = NIB_OK;
+    for (size_t i = 0; i < 5 && status == NIB_OK; i++) {
+        status = load_exactly(folder, parts[i].name, SETS * parts[i].bytes, &data[i], error);
+        if (i == 0 && status == NIB_ENOTFOUND) return missing(report, &what, parts[0].name, error);
+    }
+    float *d = status == NIB_OK ? nib_alloc_raw(SIDE * SIDE, sizeof *d, "outputs of the model", error) : NULL;
+    if (status == NIB_OK) status = d == NULL ? NIB_ENOMEM : nib_unit_open(NIB_GPU_PROBE_CUBLASLT_UNIT, &unit, error);
+    for (size_t set = 0; set < SETS && status == NIB_OK; set++) {
+        struct nib_gpu_counts counts = {.calls = 1};
+        what.inputs = nib_gpu_operands_names[set];
+        status = verify_square(unit, data, set, d, &counts, error);
+        if (status == NIB_OK) status = nib_gpu_report_add(report, &what, &counts, error);
+    }
+    if (unit != NULL) nib_unit_close(unit);
+    for (size_t i = 0; i < 5; i++) free(data[i]);
+    free(d);
+    *any = true;
+    return status;
+}
+
 /* The first lines of device.txt as one. */
 static void read_device(const char *folder, char device[160]) {
     uint8_t *text;
@@ -212,6 +265,7 @@ enum nib_status nib_gpu_probe_verify(const char *folder, struct nib_table **out,
     }
     for (size_t i = 0; i < NIB_GPU_PROBE_PRODUCTS && status == NIB_OK; i++)
         status = verify_product(folder, &nib_gpu_probe_products[i], report, &any, error);
+    if (status == NIB_OK) status = verify_cublaslt(folder, report, &any, error);
     if (status == NIB_ENOTFOUND) status = nib_fail_at(error, NIB_EIO, folder, 0, "is no folder of \"nibble gpu probe\": an input is missing");
     if (status == NIB_OK && !any) status = nib_fail_at(error, NIB_EIO, folder, 0, "holds no outputs; run the probe first, as its README.md says");
     if (status != NIB_OK) {

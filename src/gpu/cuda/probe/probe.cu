@@ -4,8 +4,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cublasLt.h>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #if defined(__CUDA_ARCH_FEAT_SM100_ALL) || defined(__CUDA_ARCH_FEAT_SM103_ALL) || defined(__CUDA_ARCH_FEAT_SM120_ALL) || \
@@ -159,6 +162,86 @@ template <int KIND> static void run_products(const char *name) {
     bring_back((n + ".out").c_str(), (const uint8_t *)o.d, c.size());
 }
 
+// cuBLASLt is opened at run time: a device without the product needs no library.
+struct CublasLt {
+    decltype(&cublasLtCreate) create;
+    decltype(&cublasLtMatmulDescCreate) description;
+    decltype(&cublasLtMatmulDescSetAttribute) describe;
+    decltype(&cublasLtMatrixLayoutCreate) layout;
+    decltype(&cublasLtMatmulPreferenceCreate) preference;
+    decltype(&cublasLtMatmulPreferenceSetAttribute) prefer;
+    decltype(&cublasLtMatmulAlgoGetHeuristic) choose;
+    decltype(&cublasLtMatmul) multiply;
+};
+
+static bool open_cublaslt(CublasLt *lt) {
+    void *library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return false;
+    auto find = [&](auto &slot, const char *name) {
+        slot = reinterpret_cast<std::remove_reference_t<decltype(slot)>>(dlsym(library, name));
+        return slot != nullptr;
+    };
+    return find(lt->create, "cublasLtCreate") && find(lt->description, "cublasLtMatmulDescCreate") &&
+           find(lt->describe, "cublasLtMatmulDescSetAttribute") && find(lt->layout, "cublasLtMatrixLayoutCreate") &&
+           find(lt->preference, "cublasLtMatmulPreferenceCreate") && find(lt->prefer, "cublasLtMatmulPreferenceSetAttribute") &&
+           find(lt->choose, "cublasLtMatmulAlgoGetHeuristic") && find(lt->multiply, "cublasLtMatmul");
+}
+
+// 128 x 128 x 256 products, one after the other: D = A B^T in rows is D^T = B A^T in columns, so that the library's first operand
+// is B. Scales lie in tiles of 128 x 4 already. No split of K: partial sums would be added in an order that no model fixes.
+static void run_cublaslt() {
+    const size_t side = 128, depth = 256, codes = side * depth / 2, scales = side * depth / 16, outputs = side * side * sizeof(float);
+    const char *what = "open libcublasLt.so.13";
+    CublasLt lt;
+    bool good = open_cublaslt(&lt);
+    auto ok = [&](cublasStatus_t status, const char *step) {
+        if (status != CUBLAS_STATUS_SUCCESS) good = false, what = step, printf("cuBLASLt: %s: status %d\n", step, (int)status);
+        return good;
+    };
+    std::vector<uint8_t> a = read_file("cublaslt-nvfp4.a"), b = read_file("cublaslt-nvfp4.b");
+    uint8_t *da = to_device(a), *db = to_device(b);
+    uint8_t *sa = to_device(read_file("cublaslt-nvfp4.a-scales")), *sb = to_device(read_file("cublaslt-nvfp4.b-scales"));
+    size_t sets = a.size() / codes, workspace = (size_t)32 << 20;
+    uint8_t *d, *scratch;
+    must(cudaMalloc(&d, sets * outputs), "device memory");
+    must(cudaMalloc(&scratch, workspace), "device memory");
+    cublasLtHandle_t handle;
+    cublasLtMatmulDesc_t product;
+    cublasLtMatrixLayout_t operand, result;
+    cublasLtMatmulPreference_t preference;
+    cublasOperation_t transposed = CUBLAS_OP_T, plain = CUBLAS_OP_N;
+    cublasLtMatmulMatrixScale_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3;
+    uint32_t no_reduction = CUBLASLT_REDUCTION_SCHEME_NONE;
+    good = good && ok(lt.create(&handle), "create") && ok(lt.description(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description") &&
+           ok(lt.describe(product, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed), "transposition") &&
+           ok(lt.describe(product, CUBLASLT_MATMUL_DESC_TRANSB, &plain, sizeof plain), "transposition") &&
+           ok(lt.describe(product, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode, sizeof mode), "scale mode") &&
+           ok(lt.describe(product, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode, sizeof mode), "scale mode") &&
+           ok(lt.layout(&operand, CUDA_R_4F_E2M1, depth, side, (int64_t)depth), "layout of the operands") &&
+           ok(lt.layout(&result, CUDA_R_32F, side, side, (int64_t)side), "layout of the result") &&
+           ok(lt.preference(&preference), "preference") &&
+           ok(lt.prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace), "workspace") &&
+           ok(lt.prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &no_reduction, sizeof no_reduction), "no reduction");
+    for (size_t set = 0; set < sets && good; set++) {
+        const void *first_scales = sb + set * scales, *second_scales = sa + set * scales;
+        const float one = 1, zero = 0;
+        float *out = (float *)(d + set * outputs);
+        cublasLtMatmulHeuristicResult_t choice;
+        int found = 0;
+        good = ok(lt.describe(product, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &first_scales, sizeof first_scales), "scales") &&
+               ok(lt.describe(product, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &second_scales, sizeof second_scales), "scales") &&
+               ok(lt.choose(handle, product, operand, operand, result, result, preference, 1, &choice, &found), "algorithm") &&
+               ok(found > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED, "algorithm") &&
+               ok(lt.multiply(handle, product, &one, db + set * codes, operand, da + set * codes, operand, &zero, out, result, out, result,
+                              &choice.algo, scratch, workspace, nullptr),
+                  "product");
+    }
+    if (good)
+        bring_back("cublaslt-nvfp4.out", d, sets * outputs);
+    else
+        printf("left out: the NVFP4 product of cuBLASLt (failed at: %s)\n", what);
+}
+
 int main(int argc, char **argv) {
     folder = argc > 1 ? argv[1] : ".";
     cudaDeviceProp p;
@@ -203,5 +286,9 @@ int main(int argc, char **argv) {
     } else {
         printf("left out: block-scaled mma.sync (needs sm_120a or sm_121a)\n");
     }
+    if (p.major == 10)
+        run_cublaslt();
+    else
+        printf("left out: the NVFP4 product of cuBLASLt on tcgen05 (needs compute capability 10.0 or 10.3)\n");
     return 0;
 }
