@@ -42,7 +42,7 @@ enum nib_status nib_plot_grids(const struct nib_table *bins, const char *prefix,
     nib_figure_number(figure, "grids", (double)names.count);
     nib_figure_text(figure, "density", nib_table_text(bins, 0, data));
     for (size_t g = 0; g < names.count; g++) {
-        char block[16];
+        char block[32];
         snprintf(block, sizeof block, "Bins%zu", g + 1);
         nib_figure_block(figure, block);
         double largest = 0;
@@ -207,7 +207,7 @@ enum nib_status nib_plot_crest(const struct nib_table *family, const char *prefi
     nib_figure_size(figure, 14, 15);
     nib_figure_number(figure, "grids", (double)names.count);
     for (size_t g = 0; g < names.count; g++) {
-        char block[16];
+        char block[32];
         snprintf(block, sizeof block, "Grid%zu", g + 1);
         nib_figure_block(figure, block);
         for (size_t i = 0; i < rows; i++)
