@@ -278,7 +278,7 @@ static enum nib_status bench(struct nib_call *call, const struct nib_gpu *gpu, s
         if (sscanf(arguments->shapes.item[i], "%zux%zu%c", &own[i][0], &own[i][1], &rest) != 2 || own[i][0] == 0 || own[i][1] == 0)
             return nib_fail(error, NIB_EINVAL, "shape \"%s\": expected ROWSxCOLS, such as 8192x8192", arguments->shapes.item[i]);
     }
-    enum nib_status status = nib_gpu_bench_run(gpu, count > 0 ? own : usual, count > 0 ? count : sizeof usual / sizeof *usual,
+    enum nib_status status = nib_gpu_bench_run(gpu, count > 0 ? (const size_t(*)[2])own : usual, count > 0 ? count : sizeof usual / sizeof *usual,
                                                (int)arguments->repetitions, &table, error);
     if (status != NIB_OK) return status;
     status = nib_output_table(call, table, &(struct nib_layout){.grouped = true, .group = 0}, error);
