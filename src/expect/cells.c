@@ -272,28 +272,45 @@ void nib_cells_add_shell(const struct nib_cells *cells, const struct nib_density
     nib_moments_add(out, weight, &own);
 }
 
+static void add_weighted(const struct nib_cells *cells, unsigned r, double x, double weight, double s,
+                         struct nib_moments *out) {
+    struct piece p = {weight, weight * x, weight * fabs(x), weight * x * x};
+    if (weight != 0) add_level(out, cells->level[r], code_at(cells, r, x < 0), &p, s);
+}
+
+/* Stochastic rounding of one number. On a level it stays there, unless division by the scale has put it just below:
+ * then n bits truncate the discarded fraction to (2^n - 1)/2^n. */
+static void add_one_stochastic(const struct nib_cells *cells, double x, double weight, double s,
+                               struct nib_moments *out) {
+    const double hair = 1e-6;
+    int away = x > 0 ? 1 : -1, r = x > 0 ? 0 : (int)cells->ranks - 1, last = x > 0 ? (int)cells->ranks - 1 : 0;
+    double t = x / s, n = ldexp(1, (int)cells->sr_bits);
+    while (r != last && cells->level[r + away] * away <= 0) r += away; /* levels of the other sign, and 0 */
+    while (r != last && fabs(t) >= fabs(cells->level[r + away]) * (1 - hair)) r += away;
+    double level = cells->level[r];
+    bool on = level * away > 0 && fabs(t - level) <= hair * fabs(level);
+    if (on) {
+        double lost = cells->below / n;
+        add_weighted(cells, (unsigned)r, x, weight * (1 - lost), s, out);
+        add_weighted(cells, (unsigned)(r - away), x, weight * lost, s, out);
+    } else if (r == last) {
+        add_weighted(cells, (unsigned)r, x, weight, s, out);
+    } else {
+        double far = cells->level[r + away], p = fmax(0, floor((t - level) / (far - level) * n) / n);
+        add_weighted(cells, (unsigned)r, x, weight * (1 - p), s, out);
+        add_weighted(cells, (unsigned)(r + away), x, weight * p, s, out);
+    }
+}
+
 static void add_one(const struct nib_cells *cells, double x, double weight, double s, struct nib_moments *out) {
     double t = x / s;
     unsigned r = 0;
-    if (cells->sr_bits == 0)
+    if (cells->sr_bits > 0) {
+        add_one_stochastic(cells, x, weight, s, out);
+    } else {
         while (r + 1 < cells->ranks && t >= cells->border[r]) r++;
-    else /* the maximum lies on or beyond the largest level; otherwise on a gap */
-        while (r + 1 < cells->ranks && t >= cells->level[r + 1] * (1 - 1e-12)) r++;
-    if (cells->sr_bits > 0 && x < 0) {
-        r = cells->ranks - 1;
-        while (r > 0 && t <= cells->level[r - 1] * (1 - 1e-12)) r--;
+        add_weighted(cells, r, x, weight, s, out);
     }
-    unsigned far = r;
-    double p = 0;
-    if (cells->sr_bits > 0 && (x > 0 ? r + 1 < cells->ranks : r > 0)) {
-        far = x > 0 ? r + 1 : r - 1;
-        double n = ldexp(1, (int)cells->sr_bits);
-        p = fmax(0, floor((t - cells->level[r]) / (cells->level[far] - cells->level[r]) * n) / n);
-    }
-    struct piece near = {weight * (1 - p), weight * (1 - p) * x, weight * (1 - p) * fabs(x), weight * (1 - p) * x * x};
-    struct piece away = {weight * p, weight * p * x, weight * p * fabs(x), weight * p * x * x};
-    add_level(out, cells->level[r], code_at(cells, r, x < 0), &near, s);
-    add_level(out, cells->level[far], code_at(cells, far, x < 0), &away, s);
     out->xx += weight * x * x;
     out->sum_t += weight * fabs(t);
     if (fabs(t) > cells->clip) out->clipped += weight;

@@ -25,6 +25,7 @@ struct nib_cells {
     bool mirrored;            /* borders and levels are symmetric about zero */
     double clip;
     unsigned sr_bits;      /* 0: deterministic */
+    double below;          /* share of block maxima that binary32 division puts next below the level they belong on */
     uint8_t negative_zero; /* code of what rounds to zero from below */
     uint8_t zero;          /* and from above */
 };

@@ -121,6 +121,7 @@ static enum nib_status expect(const struct nib_quantizer *quantizer, const struc
     if (options != NULL && options->sr_bits > 0) choices.sr_bits = options->sr_bits;
     nib_cells_make(block->element, choices.mode, choices.sr_bits, choices.bf16, choices.drop_zero, &cells);
     if (status == NIB_OK && map.continuous) {
+        cells.below = map.below;
         struct nib_expect_plan *plan = NULL;
         status = nib_expect_plan_new(density, size, &plan, error);
         if (status == NIB_OK) status = nib_plan_integrate(plan, &cells, map.ratio, &moments, error);

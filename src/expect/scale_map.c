@@ -202,17 +202,26 @@ static enum nib_status find_steps(const struct nib_quantizer *quantizer, float t
 /* Whether the scale is proportional to the largest magnitude, and how. */
 static enum nib_status find_ratio(const struct nib_quantizer *quantizer, float tensor_amax, uint32_t from, uint32_t to,
                                   struct nib_scale_map *out, struct nib_error *error) {
-    enum { PROBES = 64 };
-    uint32_t bits[PROBES];
-    double scale[PROBES];
-    for (uint32_t i = 0; i < PROBES; i++) bits[i] = from + (to - from) / PROBES * i;
-    enum nib_status status = scales_of(quantizer, tensor_amax, bits, PROBES, scale, error);
-    if (status != NIB_OK) return status;
-    out->ratio = scale[PROBES / 2] / (double)nib_float_of_bits(bits[PROBES / 2]);
-    out->continuous = out->ratio > 0;
-    for (size_t i = 0; i < PROBES; i++)
-        out->continuous &= fabs(scale[i] / (double)nib_float_of_bits(bits[i]) / out->ratio - 1) < 1e-6;
-    return NIB_OK;
+    enum { PROBES = 8192 };
+    uint32_t *bits = nib_alloc(PROBES, sizeof *bits, "samples", error);
+    double *scale = nib_alloc(PROBES, sizeof *scale, "samples", error), sum = 0;
+    enum nib_status status = bits == NULL || scale == NULL ? NIB_ENOMEM : NIB_OK;
+    for (uint32_t i = 0; status == NIB_OK && i < PROBES; i++) /* spread over significands, too */
+        bits[i] = from + (uint32_t)((uint64_t)(to - from) * i / PROBES) + nib_philox(2, i, 0).word[0] % 4096;
+    if (status == NIB_OK) status = scales_of(quantizer, tensor_amax, bits, PROBES, scale, error);
+    for (size_t i = 0; status == NIB_OK && i < PROBES; i++)
+        sum += scale[i] / (double)nib_float_of_bits(bits[i]) / PROBES;
+    out->ratio = sum;
+    out->continuous = status == NIB_OK && sum > 0;
+    float top = (float)(1 / sum);
+    for (size_t i = 0; status == NIB_OK && i < PROBES; i++) {
+        float m = nib_float_of_bits(bits[i]);
+        out->continuous &= fabs(scale[i] / (double)m / sum - 1) < 1e-6;
+        out->below += m / (float)scale[i] < top ? 1.0 / PROBES : 0;
+    }
+    free(bits);
+    free(scale);
+    return status;
 }
 
 enum nib_status nib_scale_map_make(const struct nib_quantizer *quantizer, float tensor_amax, double low, double high,

@@ -8,7 +8,8 @@
 struct nib_scale_map {
     bool continuous; /* decode scale = amax * ratio to binary32 precision; no steps */
     double ratio;
-    double low, high;            /* of the magnitudes that were asked for */
+    double below;     /* continuous: share of magnitudes m for which m / scale in binary32 is below 1 / ratio */
+    double low, high; /* of the magnitudes that were asked for */
     size_t count;
     double *bound, *scale; /* 0: everything becomes 0; NAN: left out */
 };
