@@ -6,11 +6,14 @@
 #include <nibble/element.h>
 #include <nibble/gemm.h>
 #include <nibble/layout.h>
+#include <nibble/linear.h>
 #include <nibble/measure.h>
 #include <nibble/quantize.h>
 #include <nibble/quantizer.h>
+#include <nibble/recipe.h>
 #include <nibble/rotate.h>
 #include <nibble/scale.h>
+#include <nibble/stack.h>
 #include <nibble/status.h>
 #include <nibble/table.h>
 #include <nibble/tensor.h>
