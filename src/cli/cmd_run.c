@@ -379,19 +379,22 @@ static enum nib_status list(const struct context *c, struct nib_error *error) {
     return status;
 }
 
-static enum nib_status forget(void *context, size_t point, const uint8_t *bytes, size_t size, struct nib_error *error) {
-    (void)context, (void)point, (void)bytes, (void)size, (void)error;
-    return NIB_OK;
+static void discard(const struct context *c, const char *journal, unsigned shard, unsigned shards) {
+    struct nib_error error;
+    struct nib_journal_owner owner = {c->experiment->identity, c->experiment->points, shard, shards};
+    if (journal == NULL || nib_journal_discard(journal, &owner, &error) == NIB_OK) return;
+    nib_output_note(c->call, "%s stays: %s", journal, error.text);
 }
 
-/* A run that was killed after its result file was in place left its journal behind. Another process that still has it
- * open removes it itself; a journal of something else is not ours to remove. */
-static void remove_leftover_journal(const struct context *c) {
-    if (c->shards != 1 || c->journal == NULL || access(c->journal, F_OK) != 0) return;
-    struct nib_journal_owner owner = {c->experiment->identity, c->experiment->points, c->shard, c->shards};
-    struct nib_journal *journal;
-    if (nib_journal_open(c->journal, &owner, NIB_JOURNAL_CONTINUE, forget, NULL, &journal, NULL) == NIB_OK)
-        nib_journal_close(journal, true);
+/* The result is there, so its points are needed no more. */
+static void discard_journals(const struct context *c) {
+    unsigned parts = (unsigned)c->arguments->merge;
+    if (c->shards == 1) discard(c, c->journal, 1, 1);
+    for (unsigned i = 1; i <= parts; i++) {
+        char *name = journal_name(c->call->common.output, i, parts);
+        discard(c, name, i, parts);
+        free(name);
+    }
 }
 
 /* Rank 0 decides; the others compute, or learn that there is nothing to do. */
@@ -401,7 +404,7 @@ static enum nib_status act(struct context *c, struct nib_error *error) {
     enum nib_status status = NIB_OK;
     if (c->rank > 0) return computes ? compute(c, error) : NIB_OK;
     if (!c->arguments->dry_run) status = look_for_result(c, &there, error);
-    if (status == NIB_OK && there) remove_leftover_journal(c);
+    if (status == NIB_OK && there) discard_journals(c);
     if (status == NIB_OK && there) nib_output_note(c->call, "%s is finished already", c->call->common.output);
     if (computes && (status != NIB_OK || there)) nib_run_dismiss(c->ranks);
     if (status != NIB_OK || there) return status;

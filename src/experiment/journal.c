@@ -378,3 +378,16 @@ void nib_journal_close(struct nib_journal *journal, bool remove) {
     free(journal->path);
     free(journal);
 }
+
+static enum nib_status pass_over(void *context, size_t point, const uint8_t *bytes, size_t size, struct nib_error *error) {
+    (void)context, (void)point, (void)bytes, (void)size, (void)error;
+    return NIB_OK;
+}
+
+enum nib_status nib_journal_discard(const char *path, const struct nib_journal_owner *owner, struct nib_error *error) {
+    struct nib_journal *journal;
+    if (access(path, F_OK) != 0) return NIB_OK;
+    enum nib_status status = nib_journal_open(path, owner, NIB_JOURNAL_CONTINUE, pass_over, NULL, &journal, error);
+    if (status == NIB_OK) nib_journal_close(journal, true);
+    return status;
+}

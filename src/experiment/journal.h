@@ -40,6 +40,11 @@ NIB_CHECK enum nib_status nib_journal_append(struct nib_journal *journal, size_t
 NIB_CHECK enum nib_status nib_journal_sync(struct nib_journal *journal, struct nib_error *error);
 /* Unlocks and closes; `remove` also removes the file. NULL is allowed. */
 void nib_journal_close(struct nib_journal *journal, bool remove);
+/* Removes the journal of a run that was killed after its result was in place and before the journal was gone; that none
+ * is there is no error. One that another process holds, that is damaged, or that belongs to something else stays, and
+ * the error says why. */
+NIB_CHECK enum nib_status nib_journal_discard(const char *path, const struct nib_journal_owner *owner,
+                                              struct nib_error *error);
 
 /* Reads a journal without locking or changing it; a torn end is passed over. */
 NIB_CHECK enum nib_status nib_journal_read(const char *path, const struct nib_journal_owner *owner,
