@@ -17,13 +17,14 @@ enum nib_product {
 };
 
 struct nib_linear_options {
-    const struct nib_recipe *recipe;
+    const struct nib_recipe *recipe; /* NULL: operands enter the products as they are */
     enum nib_product product;
     const struct nib_unit *unit; /* with NIB_PRODUCT_UNIT; NULL: one that takes the recipe's operands */
-    bool bf16;                   /* outputs are rounded to bf16, as mixed-precision training stores them */
+    bool bf16;                   /* y and dx are rounded to bf16, as mixed-precision training stores them; dw is not */
     uint64_t seed;               /* stochastic rounding and sign vectors that are drawn anew; with `step` and the layer */
     uint64_t step;
     unsigned layer;
+    unsigned layers;             /* of the stack, for those that the recipe leaves in high precision; 0: quantize */
     enum nib_module module;
     int threads;
     const struct nib_linear_observer *observer; /* NULL: none */
@@ -34,12 +35,12 @@ struct nib_operand_event {
     unsigned layer;
     enum nib_module module;
     enum nib_slot slot;
-    const struct nib_quantizer *quantizer;
+    const struct nib_quantizer *quantizer; /* NULL: in high precision */
     enum nib_axis axis;
     size_t rows, cols;
     const float *original;       /* the high-precision operand, in its own basis */
     const float *presented;      /* what the quantizer saw: source, factor and rotation applied */
-    const struct nib_quantized *quantized;
+    const struct nib_quantized *quantized; /* NULL without codes of its own */
     const float *used;           /* what enters the product, in the rotated basis, all factors undone */
 };
 /* One product, against the exact product of the high-precision operands. */
@@ -50,6 +51,8 @@ struct nib_product_event {
     size_t rows, cols;
     const float *output;         /* of the recipe */
     const double *exact;         /* of the unquantized operands; NULL unless the observer wants it */
+    const struct nib_unit *unit; /* with NIB_PRODUCT_UNIT: the one that formed it; else NULL */
+    uint64_t inexact;            /* operand elements that the unit's operand format rounded */
 };
 struct nib_linear_observer {
     void *self;
