@@ -2,6 +2,7 @@
 #ifndef NIBBLE_NIBBLE_H
 #define NIBBLE_NIBBLE_H
 
+#include <nibble/chain.h>
 #include <nibble/compare.h>
 #include <nibble/element.h>
 #include <nibble/gemm.h>
