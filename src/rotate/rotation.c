@@ -268,6 +268,16 @@ enum nib_status nib_rotation_inverse(const struct nib_rotation *rotation, const 
     return NIB_OK;
 }
 
+enum nib_status nib_rotation_with_signs(const struct nib_rotation *rotation, const float *sign,
+                                        const struct nib_rotation **out, struct nib_error *error) {
+    const struct nib_rotation *copy;
+    enum nib_status status = nib_rotation_parse(rotation->text, strlen(rotation->text), rotation->name, &copy, error);
+    if (status != NIB_OK) return status;
+    memcpy(copy->sign, sign, rotation->size * sizeof *sign);
+    *out = copy;
+    return NIB_OK;
+}
+
 const char *nib_rotation_name(const struct nib_rotation *rotation) { return rotation->name; }
 unsigned nib_rotation_size(const struct nib_rotation *rotation) { return rotation->size; }
 const char *nib_rotation_text(const struct nib_rotation *rotation) { return rotation->text; }

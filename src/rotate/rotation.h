@@ -48,6 +48,10 @@ struct nib_rotation {
     char sha256[65];
 };
 
+/* A copy with another sign vector: `size` numbers, each 1 or -1. */
+enum nib_status nib_rotation_with_signs(const struct nib_rotation *rotation, const float *sign,
+                                        const struct nib_rotation **out, struct nib_error *error);
+
 /* Entry (i, j) of the base matrix of order 1, 12, 20, 28 or 40: +1 or -1. */
 int nib_hadamard_base(unsigned base, unsigned i, unsigned j);
 /* Entry (i, j) of the whole matrix, base matrix times Sylvester's. */
