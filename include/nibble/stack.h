@@ -51,6 +51,7 @@ struct nib_stack_result {
     double *hidden_gradient;     /* likewise, of the mean loss; NULL without the backward pass */
     double *logits;              /* tokens x vocabulary */
     double *token_loss;          /* tokens */
+    size_t weights;              /* of `gradient` */
     double **gradient;           /* of each weight, by number; NULL without the backward pass */
 };
 /* tokens: sequences x (length + 1), each below the vocabulary. */
