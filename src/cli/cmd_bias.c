@@ -3,10 +3,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/threads.h"
 #include "cli/input.h"
+#include "cli/lists.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/remember.h"
 #include "cli/signals.h"
 #include "io/json_out.h"
 #include "job/bias_file.h"
@@ -17,10 +18,9 @@
 #endif
 #include "job/cite.h"
 #include "plot/figure.h"
-#include "quantize/isa.h"
 
 struct arguments {
-    struct nib_texts quantizers, rotations, distributions;
+    struct nib_texts quantizers, settings, rotations, distributions;
     int64_t count;
     int axis, gemm, operand, figure, cast;
     bool per_level, all, equations, explain;
@@ -34,6 +34,8 @@ static const char *const axes[] = {"cols", "rows", NULL}; /* the order of enum n
 static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER",
                  "quantizers to compare; by default e2m1-fp32, e1m2-fp32, te-nvfp4 and ocp-mxfp4"),
+    NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE",
+                  "change one arithmetic choice of every quantizer; may be repeated"),
     NIB_OPT_LIST(struct arguments, rotations, "rotate", 'r', "ROTATION",
                  "rotations along the reduction axis; results without one are always shown beside"),
     NIB_OPT_LIST(struct arguments, distributions, "dist", 'd', "DIST",
@@ -62,68 +64,62 @@ static const struct nib_option options[] = {
 static const struct nib_example examples[] = {
     {"nibble bias --dist gaussian,laplace,t3 --rotate rht16", "both grids on random tensors"},
     {"nibble bias --dist gaussian --quantizer e2m1-fp32 --per-level", "which levels cause the bias"},
+    {"nibble bias --dist gaussian --quantizer te-nvfp4 --set rounding=rna", "what one arithmetic choice changes"},
     {NULL, NULL},
 };
 
 /* The formats of a call, opened. */
 struct formats {
-    const struct nib_quantizer **quantizers;
-    const struct nib_rotation **rotations;
+    struct nib_quantizers quantizers;
+    struct nib_rotations rotations;
     struct nib_distribution *distributions;
-    size_t quantizer_count, rotation_count, distribution_count;
+    size_t distribution_count;
 };
 
 static void formats_close(struct formats *formats) {
-    for (size_t i = 0; i < formats->quantizer_count; i++) nib_quantizer_close(formats->quantizers[i]);
-    for (size_t i = 0; i < formats->rotation_count; i++) nib_rotation_close(formats->rotations[i]);
-    free(formats->quantizers);
-    free(formats->rotations);
+    nib_quantizers_close(&formats->quantizers);
+    nib_rotations_close(&formats->rotations);
     free(formats->distributions);
+}
+
+/* "none" comes first, once. */
+static enum nib_status open_rotations(const struct nib_texts *given, struct nib_rotations *out, struct nib_error *error) {
+    const char **names = calloc(given->count + 1, sizeof *names);
+    if (names == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory");
+    size_t count = 0;
+    names[count++] = "none";
+    for (size_t i = 0; i < given->count; i++)
+        if (strcmp(given->item[i], "none") != 0) names[count++] = given->item[i];
+    enum nib_status status = nib_rotations_open(names, count, out, error);
+    free(names);
+    return status;
 }
 
 static enum nib_status formats_open(const struct arguments *arguments, struct formats *out, struct nib_error *error) {
     static const char *const usual[] = {"e2m1-fp32", "e1m2-fp32", "te-nvfp4", "ocp-mxfp4"};
-    size_t given = arguments->quantizers.count, quantizers = given == 0 ? sizeof usual / sizeof *usual : given;
-    out->quantizers = calloc(quantizers, sizeof *out->quantizers);
-    out->rotations = calloc(arguments->rotations.count + 1, sizeof *out->rotations);
-    out->distributions = calloc(arguments->distributions.count + 1, sizeof *out->distributions);
-    if (out->quantizers == NULL || out->rotations == NULL || out->distributions == NULL)
-        return nib_fail(error, NIB_ENOMEM, "out of memory");
-    enum nib_status status = NIB_OK;
-    for (size_t i = 0; status == NIB_OK && i < quantizers; i++) {
-        status = nib_quantizer_open(given == 0 ? usual[i] : arguments->quantizers.item[i], &out->quantizers[i], error);
-        if (status == NIB_OK) out->quantizer_count++;
-    }
-    for (size_t i = 0; status == NIB_OK && i <= arguments->rotations.count; i++) {
-        const char *name = i == 0 ? "none" : arguments->rotations.item[i - 1];
-        if (i > 0 && strcmp(name, "none") == 0) continue;
-        status = nib_rotation_open(name, &out->rotations[out->rotation_count], error);
-        if (status == NIB_OK) out->rotation_count++;
-    }
-    for (size_t i = 0; status == NIB_OK && i < arguments->distributions.count; i++) {
-        status = nib_distribution_parse(arguments->distributions.item[i], &out->distributions[i], error);
-        if (status == NIB_OK) out->distribution_count++;
-    }
+    const struct nib_texts *given = &arguments->quantizers, *distributions = &arguments->distributions;
+    bool none = given->count == 0;
+    enum nib_status status = nib_quantizers_open(none ? usual : given->item, none ? sizeof usual / sizeof *usual : given->count,
+                                                 &arguments->settings, &out->quantizers, error);
+    if (status == NIB_OK) status = open_rotations(&arguments->rotations, &out->rotations, error);
+    out->distributions = calloc(distributions->count + 1, sizeof *out->distributions);
+    if (status == NIB_OK && out->distributions == NULL) status = nib_fail(error, NIB_ENOMEM, "out of memory");
+    for (size_t i = 0; status == NIB_OK && i < distributions->count; i++, out->distribution_count++)
+        status = nib_distribution_parse(distributions->item[i], &out->distributions[i], error);
     return status;
 }
 
 static void remember_formats(const struct formats *formats, struct nib_provenance *provenance) {
-    for (size_t i = 0; i < formats->quantizer_count; i++) nib_cite_quantizer(provenance, formats->quantizers[i]);
-    for (size_t i = 0; i < formats->rotation_count; i++) nib_cite_rotation(provenance, formats->rotations[i]);
+    for (size_t i = 0; i < formats->quantizers.count; i++) nib_cite_quantizer(provenance, formats->quantizers.item[i]);
+    for (size_t i = 0; i < formats->rotations.count; i++) nib_cite_rotation(provenance, formats->rotations.item[i]);
 }
 
 static enum nib_status remember(const struct nib_call *call, const struct formats *formats,
                                 const struct nib_bias_result *result, struct nib_provenance **out,
                                 struct nib_error *error) {
     struct nib_provenance *provenance = NULL;
-    const struct nib_isa *isa = NULL;
-    bool reference = false;
-    enum nib_status status = nib_isa_choose(NULL, &isa, &reference, error);
-    if (status == NIB_OK) status = nib_provenance_new(&provenance, error);
+    enum nib_status status = nib_remember_call(call, NULL, 1, &provenance, error);
     if (status != NIB_OK) return status;
-    nib_provenance_set_command(provenance, call->argc, call->argv);
-    nib_provenance_set_parallel(provenance, nib_threads((int)call->common.threads), 1);
-    nib_provenance_set_isa(provenance, reference ? "ref" : isa->name);
     if (formats->distribution_count > 0) nib_provenance_add_seed(provenance, "seed", (uint64_t)call->common.seed);
     remember_formats(formats, provenance);
     const char *last = "";
@@ -209,10 +205,8 @@ static void tables_free(struct tables *tables) {
 static enum nib_status print_json(const struct nib_call *call, const struct tables *tables, const char *headline,
                                   struct nib_error *error) {
     const struct arguments *arguments = call->options;
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "headline", headline);
     nib_json_table(json, "summary", tables->summary);
@@ -349,10 +343,10 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
             .distribution_count = formats.distribution_count,
             .sample_count = (uint64_t)arguments->count,
             .seed = (uint64_t)call->common.seed,
-            .quantizers = formats.quantizers,
-            .quantizer_count = formats.quantizer_count,
-            .rotations = formats.rotations,
-            .rotation_count = formats.rotation_count,
+            .quantizers = formats.quantizers.item,
+            .quantizer_count = formats.quantizers.count,
+            .rotations = formats.rotations.item,
+            .rotation_count = formats.rotations.count,
             .cast_f64 = arguments->cast != 0,
             .axis = arguments->axis,
             .gemm = (enum nib_gemm)arguments->gemm,

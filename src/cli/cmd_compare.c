@@ -122,10 +122,8 @@ static void headline_text(const struct nib_comparison *c, char *out, size_t size
 
 static enum nib_status print_json(const struct nib_call *call, const struct nib_comparison *c, const struct nib_table *table,
                                   struct nib_error *error) {
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "verdict", verdict_of(c));
     nib_json_unsigned(json, "compared", c->compared);

@@ -144,12 +144,10 @@ static enum nib_status print(const struct nib_call *call, const struct nib_quant
                        c + 1 < in->cols ? (call->common.tsv ? '\t' : ' ') : '\n');
         return NIB_OK;
     }
-    char schema[64];
     struct nib_json *json;
     struct nib_quantizer_info info;
     nib_quantizer_describe(q, &info);
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "quantizer", info.name);
     nib_json_sizes(json, "shape", (size_t[]){in->rows, in->cols}, 2);

@@ -6,7 +6,8 @@
 #include "cli/output.h"
 #ifdef NIB_WITH_EXPECT
 #include "base/number.h"
-#include "base/threads.h"
+#include "cli/lists.h"
+#include "cli/remember.h"
 #include "cli/signals.h"
 #include "io/hdf5_out.h"
 #include "io/json_out.h"
@@ -89,17 +90,16 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
 struct formats {
     struct nib_explore_grids grids;
     const struct nib_scale **scales;
-    const struct nib_rotation **rotations;
+    struct nib_rotations rotations;
     int64_t *blocks;
-    size_t scale_count, rotation_count, block_count;
+    size_t scale_count, block_count;
 };
 
 static void formats_close(struct formats *f) {
     nib_explore_grids_free(&f->grids);
     for (size_t i = 0; i < f->scale_count; i++) nib_scale_close(f->scales[i]);
-    for (size_t i = 0; i < f->rotation_count; i++) nib_rotation_close(f->rotations[i]);
+    nib_rotations_close(&f->rotations);
     free(f->scales);
-    free(f->rotations);
     free(f->blocks);
 }
 
@@ -131,19 +131,15 @@ static enum nib_status formats_open(const struct arguments *a, struct formats *o
            rotation_count = words_of(&a->rotations, none, &rotations);
     size_t block_count = words_of(&a->blocks, sixteen, &blocks);
     out->scales = calloc(scale_count, sizeof *out->scales);
-    out->rotations = calloc(rotation_count, sizeof *out->rotations);
     out->blocks = calloc(block_count, sizeof *out->blocks);
-    if (out->scales == NULL || out->rotations == NULL || out->blocks == NULL)
+    if (out->scales == NULL || out->blocks == NULL)
         return nib_fail(error, NIB_ENOMEM, "out of memory");
     enum nib_status status = open_grids(a, &out->grids, error);
     for (size_t i = 0; status == NIB_OK && i < scale_count; i++) {
         status = nib_scale_open(scales[i], &out->scales[i], error);
         out->scale_count += status == NIB_OK;
     }
-    for (size_t i = 0; status == NIB_OK && i < rotation_count; i++) {
-        status = nib_rotation_open(rotations[i], &out->rotations[i], error);
-        out->rotation_count += status == NIB_OK;
-    }
+    if (status == NIB_OK) status = nib_rotations_open(rotations, rotation_count, &out->rotations, error);
     for (size_t i = 0; status == NIB_OK && i < block_count; i++, out->block_count++)
         if (!nib_number_integer(blocks[i], 1, 1 << 16, &out->blocks[i]))
             status = nib_fail(error, NIB_EINVAL, "--block %s: expected a whole number from 1 to 65536", blocks[i]);
@@ -186,11 +182,10 @@ static enum nib_status print_json(const struct nib_call *call, const struct nib_
                                   const struct nib_table *table, const struct nib_table *crossings,
                                   struct nib_error *error) {
     const struct arguments *a = call->options;
-    char schema[64], headline[1024];
+    char headline[1024];
     struct nib_json *json;
-    nib_output_schema(call, schema);
     headline_of(result, headline, sizeof headline);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "headline", headline);
     nib_json_text(json, "objective", objectives[a->objective]);
@@ -272,13 +267,11 @@ static enum nib_status store(const struct nib_call *call, const struct formats *
     struct nib_provenance *provenance = NULL;
     enum nib_status status = nib_result_table(file, "grids", table, error);
     if (status == NIB_OK && crossings != NULL) status = nib_result_table(file, "crossovers", crossings, error);
-    if (status == NIB_OK) status = nib_provenance_new(&provenance, error);
+    if (status == NIB_OK) status = nib_remember_call(call, NULL, 1, &provenance, error);
     if (status != NIB_OK) {
         nib_result_abandon(file);
         return status;
     }
-    nib_provenance_set_command(provenance, call->argc, call->argv);
-    nib_provenance_set_parallel(provenance, nib_threads((int)call->common.threads), 1);
     nib_provenance_add_seed(provenance, "seed", (uint64_t)call->common.seed);
     for (size_t i = 0; i < formats->scale_count; i++) {
         char name[128];
@@ -343,8 +336,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
                                           .block_count = formats.block_count,
                                           .scales = formats.scales,
                                           .scale_count = formats.scale_count,
-                                          .rotations = formats.rotations,
-                                          .rotation_count = formats.rotation_count,
+                                          .rotations = formats.rotations.item,
+                                          .rotation_count = formats.rotations.count,
                                           .files = call->values,
                                           .file_count = call->value_count,
                                           .settings = a->settings.item,

@@ -146,7 +146,8 @@ static enum nib_status multiply(struct nib_call *call, const struct nib_gemm_inp
                                          .d = d,
                                          .error = a->error ? &measured : NULL,
                                          .anatomy = a->anatomy ? &anatomy : NULL,
-                                         .inexact = {in[0].buffer.inexact, in[1].buffer.inexact}};
+                                         .inexact = {in[0].buffer.inexact, in[1].buffer.inexact},
+                                         .quantizer = {in[0].quantizer, in[1].quantizer}};
         if (call->common.output != NULL) status = nib_gemm_store(call, &result, error);
         if (status == NIB_OK && (call->common.output == NULL || call->common.json || call->common.tsv))
             status = nib_gemm_print(call, &result, error);

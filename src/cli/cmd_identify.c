@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/input.h"
+#include "cli/lists.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "format/registry.h"
@@ -42,8 +43,7 @@ struct identification {
     const struct nib_part *parts;
     size_t part_count;
     struct nib_input input;
-    const struct nib_quantizer **quantizers;
-    size_t count;
+    struct nib_quantizers quantizers;
     struct nib_candidate *candidates;
 };
 
@@ -60,18 +60,19 @@ static enum nib_status open_input(const struct nib_call *call, struct identifica
     return nib_input_open(a->input != NULL ? a->input : place, &none, NULL, false, &it->input, error);
 }
 
+/* Those of the command line, or all built-in ones. */
 static enum nib_status open_quantizers(const struct nib_call *call, struct identification *it, struct nib_error *error) {
+    static const struct nib_texts none;
     const struct arguments *a = call->options;
+    const char **names = NULL;
     size_t count = a->quantizers.count;
     while (a->quantizers.count == 0 && nib_registry_name("quantizers", count) != NULL) count++;
-    it->quantizers = nib_alloc(count, sizeof *it->quantizers, "quantizers", error);
     it->candidates = nib_alloc(2 * count, sizeof *it->candidates, "candidates", error);
-    if (it->quantizers == NULL || it->candidates == NULL) return NIB_ENOMEM;
-    enum nib_status status = NIB_OK;
-    for (; it->count < count && status == NIB_OK; it->count += status == NIB_OK) {
-        const char *name = a->quantizers.count > 0 ? a->quantizers.item[it->count] : nib_registry_name("quantizers", it->count);
-        status = nib_quantizer_open(name, &it->quantizers[it->count], error);
-    }
+    if (it->candidates == NULL || (names = nib_alloc(count, sizeof *names, "names", error)) == NULL) return NIB_ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        names[i] = a->quantizers.count > 0 ? a->quantizers.item[i] : nib_registry_name("quantizers", i);
+    enum nib_status status = nib_quantizers_open(names, count, &none, &it->quantizers, error);
+    free(names);
     return status;
 }
 
@@ -113,14 +114,12 @@ static void note_ignored(const struct nib_call *call, const struct identificatio
 
 static enum nib_status print_json(const struct nib_call *call, const struct identification *it, size_t exact, const struct nib_table *table,
                                   struct nib_error *error) {
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     const struct nib_candidate *best = &it->candidates[0];
     nib_json_text(json, "verdict", exact == 0 ? "none" : has_codes(it) ? "exact" : "partial");
-    nib_json_unsigned(json, "tried", 2 * it->count);
+    nib_json_unsigned(json, "tried", 2 * it->quantizers.count);
     nib_json_unsigned(json, "exact", exact);
     nib_json_unsigned(json, "compared", best->compared);
     nib_json_unsigned(json, "differing", best->differing);
@@ -143,7 +142,7 @@ static enum nib_status print(const struct nib_call *call, const struct identific
     enum nib_status status = nib_table_new("identify", columns, COLUMNS, &table, error);
     if (status != NIB_OK) return status;
     size_t shown = exact > 0 ? exact : (size_t)a->most;
-    if (shown > 2 * it->count) shown = 2 * it->count;
+    if (shown > 2 * it->quantizers.count) shown = 2 * it->quantizers.count;
     for (size_t i = 0; i < shown && status == NIB_OK; i++) {
         size_t row = nib_table_row(table);
         if (row == SIZE_MAX)
@@ -153,11 +152,11 @@ static enum nib_status print(const struct nib_call *call, const struct identific
     }
     char headline[120];
     if (exact > 0 && !has_codes(it))
-        snprintf(headline, sizeof headline, "scales equal; no codes compared: %zu of %zu quantizers and axes fit", exact, 2 * it->count);
+        snprintf(headline, sizeof headline, "scales equal; no codes compared: %zu of %zu quantizers and axes fit", exact, 2 * it->quantizers.count);
     else if (exact > 0)
-        snprintf(headline, sizeof headline, "exact: %zu of %zu quantizers and axes give every byte", exact, 2 * it->count);
+        snprintf(headline, sizeof headline, "exact: %zu of %zu quantizers and axes give every byte", exact, 2 * it->quantizers.count);
     else
-        snprintf(headline, sizeof headline, "no exact match among %zu quantizers along both axes; the nearest", it->count);
+        snprintf(headline, sizeof headline, "no exact match among %zu quantizers along both axes; the nearest", it->quantizers.count);
     if (status == NIB_OK && call->common.json)
         status = print_json(call, it, exact, table, error);
     else if (status == NIB_OK)
@@ -175,8 +174,8 @@ static void show_step(void *context, size_t done, size_t total) {
 
 static enum nib_status search(const struct nib_call *call, struct identification *it, struct nib_error *error) {
     struct nib_progress progress;
-    nib_progress_start(&progress, call, "quantizers", 2 * it->count);
-    enum nib_status status = nib_identify_shown(it->input.view, it->parts, it->part_count, it->quantizers, it->count,
+    nib_progress_start(&progress, call, "quantizers", 2 * it->quantizers.count);
+    enum nib_status status = nib_identify_shown(it->input.view, it->parts, it->part_count, it->quantizers.item, it->quantizers.count,
                                                 (int)call->common.threads, it->candidates, show_step, &progress, error);
     nib_progress_end(&progress);
     return status;
@@ -192,11 +191,10 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     if (status == NIB_OK) status = open_quantizers(call, &it, error);
     if (status == NIB_OK) status = search(call, &it, error);
     size_t exact = 0;
-    while (status == NIB_OK && exact < 2 * it.count && it.candidates[exact].differing == 0) exact++;
+    while (status == NIB_OK && exact < 2 * it.quantizers.count && it.candidates[exact].differing == 0) exact++;
     if (status == NIB_OK) status = print(call, &it, exact, error);
     if (status == NIB_OK && (exact == 0 || !has_codes(&it))) call->check_failed = true;
-    for (size_t i = 0; i < it.count; i++) nib_quantizer_close(it.quantizers[i]);
-    free(it.quantizers);
+    nib_quantizers_close(&it.quantizers);
     free(it.candidates);
     nib_input_close(&it.input);
     nib_dump_close(it.dump);

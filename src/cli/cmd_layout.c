@@ -81,10 +81,8 @@ static void add_data(struct report *r, const char *key, uint8_t *bytes, size_t c
 
 static enum nib_status print(const struct nib_call *call, const struct report *r, struct nib_error *error) {
     if (call->common.json) {
-        char schema[64];
         struct nib_json *json;
-        nib_output_schema(call, schema);
-        enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+        enum nib_status status = nib_output_json(call, &json, error);
         if (status != NIB_OK) return status;
         for (size_t i = 0; i < r->numbers; i++) {
             if (!r->number[i].list) {

@@ -10,7 +10,9 @@
 #include "cli/input.h"
 #include "cli/output.h"
 #include "cli/quantized_output.h"
+#include "cli/remember.h"
 #include "io/json_out.h"
+#include "job/cite.h"
 
 struct arguments {
     const char *quantizer, *rotation, *shape, *explain, *isa, *random_bits;
@@ -81,10 +83,8 @@ static enum nib_status quantize_options(const struct nib_call *call, struct nib_
 
 static enum nib_status print_trace_json(const struct nib_call *call, const struct nib_trace *trace,
                                         struct nib_error *error) {
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_array(json, "steps");
     for (size_t i = 0; i < trace->count; i++) {
@@ -141,6 +141,24 @@ static enum nib_status explain(const struct nib_call *call, const struct nib_qua
     return status == NIB_OK ? print_trace(call, &trace, error) : status;
 }
 
+static enum nib_status store(const struct nib_call *call, const struct nib_quantizer *q, const struct nib_input *input,
+                             const struct nib_rotation *rotation, const struct nib_quantized *out,
+                             struct nib_error *error) {
+    const struct arguments *a = call->options;
+    struct nib_provenance *provenance;
+    enum nib_status status = nib_remember_call(call, a->isa, 1, &provenance, error);
+    if (status != NIB_OK) return status;
+    nib_provenance_add_seed(provenance, "seed", (uint64_t)call->common.seed);
+    nib_provenance_add_seed(provenance, "stream", (uint64_t)a->stream);
+    nib_cite_quantizer(provenance, q);
+    if (rotation != NULL) nib_cite_rotation(provenance, rotation);
+    if (input->file != NULL) status = nib_provenance_add_file(provenance, input->file, error);
+    if (status == NIB_OK) status = nib_remember_input(provenance, a->random_bits, error);
+    if (status == NIB_OK) status = nib_quantized_store(call, q, out, provenance, error);
+    nib_provenance_free(provenance);
+    return status;
+}
+
 static enum nib_status quantize(const struct nib_call *call, const struct nib_quantizer *q,
                                 const struct nib_input *input, struct nib_view view,
                                 const struct nib_quantize_options *how, struct nib_error *error) {
@@ -150,7 +168,7 @@ static enum nib_status quantize(const struct nib_call *call, const struct nib_qu
     if (status != NIB_OK) return status;
     status = nib_quantize(q, view, how, &out, error);
     if (status == NIB_OK && call->common.output != NULL)
-        status = nib_quantized_store(call, q, &out, input->file, error);
+        status = store(call, q, input, how->rotation, &out, error);
     if (status == NIB_OK && (call->common.output == NULL || call->common.json || call->common.tsv))
         status = nib_quantized_print(call, q, &out, error);
     nib_quantized_free(&out);

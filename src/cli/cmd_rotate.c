@@ -10,9 +10,11 @@
 #include "base/threads.h"
 #include "cli/input.h"
 #include "cli/output.h"
+#include "cli/remember.h"
 #include "core/key.h"
 #include "io/hdf5_out.h"
 #include "io/json_out.h"
+#include "job/cite.h"
 
 struct arguments {
     const char *rotation, *unit, *shape;
@@ -118,10 +120,8 @@ static enum nib_status open_rotation(const struct arguments *a, const struct nib
 static enum nib_status print_json(const struct nib_call *call, const struct nib_rotation *rotation, struct nib_view x,
                                   const float *y, struct nib_error *error) {
     const struct arguments *a = call->options;
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "rotation", nib_rotation_name(rotation));
     nib_json_unsigned(json, "size", nib_rotation_size(rotation));
@@ -176,13 +176,9 @@ static enum nib_status store(const struct nib_call *call, const struct nib_rotat
     status = nib_result_index_scale(file, "elements", "row", "row", x.rows, error);
     if (status == NIB_OK) status = nib_result_index_scale(file, "elements", "col", "column", x.cols, error);
     if (status == NIB_OK) status = nib_result_array(file, &array, error);
-    if (status == NIB_OK) status = nib_provenance_new(&facts, error);
+    if (status == NIB_OK) status = nib_remember_call(call, NULL, 1, &facts, error);
     if (status == NIB_OK) {
-        char name[128];
-        nib_provenance_set_command(facts, call->argc, call->argv);
-        nib_provenance_set_parallel(facts, nib_threads((int)call->common.threads), 1);
-        snprintf(name, sizeof name, "rotations/%s", nib_rotation_name(rotation));
-        nib_provenance_add_format(facts, name, nib_rotation_text(rotation), nib_rotation_sha256(rotation));
+        nib_cite_rotation(facts, rotation);
         if (input->file != NULL) status = nib_provenance_add_file(facts, input->file, error);
     }
     if (status == NIB_OK)

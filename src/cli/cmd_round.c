@@ -135,10 +135,8 @@ static void round_one(const struct subject *s, uint32_t bits, struct nib_cell *o
 
 static enum nib_status print_json(const struct nib_call *call, const struct arguments *arguments,
                                   const struct nib_cell *cells, size_t count, struct nib_error *error) {
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "format", arguments->format);
     nib_json_text(json, "mode", arguments->mode);

@@ -7,15 +7,14 @@
 
 #include "base/error.h"
 #include "base/number.h"
-#include "base/threads.h"
 #include "cli/output.h"
 #include "cli/progress.h"
+#include "cli/remember.h"
 #include "experiment/journal.h"
 #include "experiment/run.h"
 #include "experiment/store.h"
 #include "experiment/team.h"
 #include "io/json_out.h"
-#include "quantize/isa.h"
 
 struct arguments {
     struct nib_texts settings;
@@ -154,14 +153,8 @@ static void advance(void *context, size_t done, size_t total, const char *point)
 
 static enum nib_status remember(const struct context *c, struct nib_provenance **out, struct nib_error *error) {
     struct nib_provenance *provenance = NULL;
-    const struct nib_isa *isa = NULL;
-    bool reference = false;
-    enum nib_status status = nib_isa_choose(NULL, &isa, &reference, error);
-    if (status == NIB_OK) status = nib_provenance_new(&provenance, error);
+    enum nib_status status = nib_remember_call(c->call, NULL, c->ranks, &provenance, error);
     if (status != NIB_OK) return status;
-    nib_provenance_set_command(provenance, c->call->argc, c->call->argv);
-    nib_provenance_set_parallel(provenance, nib_threads((int)c->call->common.threads), c->ranks);
-    nib_provenance_set_isa(provenance, reference ? "ref" : isa->name);
     if (nib_team_library() != NULL) nib_provenance_add_library(provenance, "mpi", nib_team_library());
     status = nib_experiment_cite(c->experiment, true, provenance, error);
     if (status == NIB_OK)
@@ -189,10 +182,8 @@ static enum nib_status look_for_result(const struct context *c, bool *there, str
 
 static enum nib_status print_json(const struct context *c, const struct nib_table *results, const struct nib_table *digests,
                                   const struct nib_table *comparison, struct nib_error *error) {
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(c->call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(c->call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "title", c->experiment->title);
     nib_json_text(json, "job", c->experiment->job.name);

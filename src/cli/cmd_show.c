@@ -168,10 +168,8 @@ static void print_fact(struct nib_json *json, const struct nib_show_fact *fact) 
 
 static enum nib_status print_json(const struct nib_call *call, const struct nib_format_name *place,
                                   const struct nib_shown *shown, struct nib_error *error) {
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "kind", place->kind);
     nib_json_text(json, "name", place->name);

@@ -33,10 +33,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         for (size_t i = 0; fact(i, &name, &value); i++) printf("  %-12s %s\n", name, value);
         return NIB_OK;
     }
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "version", nib_version());
     nib_json_text(json, "commit", nib_commit());

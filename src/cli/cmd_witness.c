@@ -22,10 +22,8 @@ static const struct nib_option options[] = {
 
 static enum nib_status print_json(const struct nib_call *call, const struct nib_quantizer_info info[2], bool found,
                                   const struct nib_witness *w, struct nib_error *error) {
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "a", info[0].name);
     nib_json_text(json, "b", info[1].name);

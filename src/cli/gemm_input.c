@@ -103,7 +103,7 @@ static enum nib_status quantized_values(const struct nib_call *call, const struc
         if (status == NIB_OK && a->fake) status = nib_gemm_from_values(unit, operand, values, &in->buffer, error);
         nib_quantized_free(&q);
     }
-    nib_quantizer_close(quantizer);
+    in->quantizer = quantizer;
     return status;
 }
 
@@ -186,7 +186,7 @@ static enum nib_status packed_by_quantizer(const struct nib_call *call, const st
         free(scales);
         nib_quantized_free(&q);
     }
-    nib_quantizer_close(quantizer);
+    in->quantizer = quantizer;
     return status;
 }
 
@@ -260,6 +260,7 @@ enum nib_status nib_gemm_input_open(const struct nib_call *call, const struct ni
 
 void nib_gemm_input_close(struct nib_gemm_input *input) {
     nib_gemm_buffer_clear(&input->buffer);
+    if (input->quantizer != NULL) nib_quantizer_close(input->quantizer);
     free(input->memory);
     if (input->source.file != NULL) nib_input_close(&input->source);
     *input = (struct nib_gemm_input){.memory = NULL};

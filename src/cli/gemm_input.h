@@ -24,6 +24,7 @@ struct nib_gemm_input {
     struct nib_view values; /* K along the columns; data NULL for packed codes */
     float *memory;          /* a transposed, random or dequantized copy */
     struct nib_gemm_buffer buffer;
+    const struct nib_quantizer *quantizer; /* NULL where none took part */
 };
 
 /* which: 'a' or 'b'. `locator` NULL where --gaussian makes the values. */

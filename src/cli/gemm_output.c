@@ -6,11 +6,13 @@
 
 #include "base/memory.h"
 #include "base/sha256.h"
-#include "base/threads.h"
+#include "cli/gemm_input.h"
 #include "cli/output.h"
+#include "cli/remember.h"
 #include "gemm/epilogue.h"
 #include "io/hdf5_out.h"
 #include "io/json_out.h"
+#include "job/cite.h"
 
 static const char *output_name(const struct nib_gemm *g) {
     static const char *const names[] = {"f32", "bf16", "f16", "e4m3"};
@@ -79,10 +81,8 @@ static void json_report(struct nib_json *json, const struct nib_gemm_result *r) 
 static enum nib_status print_json(const struct nib_call *call, const struct nib_gemm_result *r,
                                   struct nib_error *error) {
     const struct nib_gemm *g = r->gemm;
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "unit", g->unit->name);
     nib_json_text(json, "evidence", nib_evidence_name(g->unit->evidence));
@@ -173,12 +173,39 @@ static enum nib_status put_report(struct nib_result *file, const struct nib_gemm
     return status;
 }
 
+/* The instruction set is that of the unit's kernel. */
+static enum nib_status remember(const struct nib_call *call, const struct nib_gemm_result *r, struct nib_provenance **out,
+                                struct nib_error *error) {
+    const struct nib_gemm_arguments *a = call->options;
+    const struct nib_gemm *g = r->gemm;
+    const char *isa = NULL, *const files[] = {a->scales_a, a->scales_b, a->c};
+    char name[64];
+    struct nib_provenance *facts = NULL;
+    enum nib_status status = nib_unit_isa(g->unit, g->a.matrix.operand, g->b.matrix.operand, a->isa, &isa, error);
+    if (status == NIB_OK) status = nib_remember_call(call, a->isa, 1, &facts, error);
+    if (status != NIB_OK) return status;
+    nib_provenance_set_isa(facts, isa);
+    if (a->gaussian != NULL) nib_provenance_add_seed(facts, "seed", (uint64_t)call->common.seed);
+    snprintf(name, sizeof name, "units/%s", g->unit->name);
+    nib_provenance_add_format(facts, name, g->unit->text, g->unit->sha256);
+    for (int i = 0; i < 2; i++)
+        if (r->quantizer[i] != NULL) nib_cite_quantizer(facts, r->quantizer[i]);
+    for (size_t i = 0; status == NIB_OK && i < call->value_count; i++)
+        status = nib_remember_input(facts, call->values[i], error);
+    for (size_t i = 0; status == NIB_OK && i < sizeof files / sizeof *files; i++)
+        status = nib_remember_input(facts, files[i], error);
+    if (status == NIB_OK)
+        *out = facts;
+    else
+        nib_provenance_free(facts);
+    return status;
+}
+
 enum nib_status nib_gemm_store(const struct nib_call *call, const struct nib_gemm_result *r, struct nib_error *error) {
     const struct nib_gemm *g = r->gemm;
     size_t count = g->m * g->n;
     struct nib_result *file = NULL;
     struct nib_provenance *facts = NULL;
-    char name[64];
     int64_t *bits = nib_alloc_raw(count, sizeof *bits, "output bits", error);
     double *values = nib_alloc_raw(count, sizeof *values, "output values", error);
     enum nib_status status = bits == NULL || values == NULL ? NIB_ENOMEM : NIB_OK;
@@ -190,14 +217,10 @@ enum nib_status nib_gemm_store(const struct nib_call *call, const struct nib_gem
     if (status == NIB_OK) status = put(file, "bits", "bits of the output", NIB_RESULT_I64, bits, error);
     if (status == NIB_OK) status = put(file, "d", "output", NIB_RESULT_F64, values, error);
     if (status == NIB_OK) status = put_report(file, r, error);
-    if (status == NIB_OK) status = nib_provenance_new(&facts, error);
-    if (status == NIB_OK) {
-        nib_provenance_set_command(facts, call->argc, call->argv);
-        nib_provenance_set_parallel(facts, nib_threads((int)call->common.threads), 1);
-        snprintf(name, sizeof name, "units/%s", g->unit->name);
-        nib_provenance_add_format(facts, name, g->unit->text, g->unit->sha256);
+    if (status == NIB_OK) status = remember(call, r, &facts, error);
+    if (status == NIB_OK)
         status = nib_result_commit(file, facts, error);
-    } else
+    else
         nib_result_abandon(file);
     if (facts != NULL) nib_provenance_free(facts);
     free(bits);

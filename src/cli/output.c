@@ -7,10 +7,17 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "io/json_out.h"
 #include "io/table_out.h"
 
 void nib_output_schema(const struct nib_call *call, char out[64]) {
     snprintf(out, 64, "nibble.%s/1", call->command->name);
+}
+
+enum nib_status nib_output_json(const struct nib_call *call, struct nib_json **out, struct nib_error *error) {
+    char schema[64];
+    nib_output_schema(call, schema);
+    return nib_json_begin(stdout, schema, out, error);
 }
 
 struct nib_style nib_output_style(const struct nib_call *call, FILE *stream) {

@@ -25,6 +25,9 @@ void nib_output_aligned(const struct nib_call *call, const struct nib_table *tab
 
 /* "nibble.COMMAND/1" */
 void nib_output_schema(const struct nib_call *call, char out[64]);
+/* Begins a JSON object of the command's schema on stdout. */
+struct nib_json;
+NIB_CHECK enum nib_status nib_output_json(const struct nib_call *call, struct nib_json **out, struct nib_error *error);
 
 /* Terminal styles; all are "" when the stream is no terminal, under NO_COLOR, or by --color never. */
 struct nib_style {

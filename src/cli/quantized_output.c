@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/threads.h"
 #include "cli/output.h"
 #include "io/hdf5_out.h"
 #include "io/json_out.h"
@@ -25,10 +24,8 @@ static const char *axis_name(enum nib_axis axis) {
 
 static enum nib_status print_json(const struct nib_call *call, const struct nib_quantizer_info *info,
                                   const struct nib_quantized *q, struct nib_error *error) {
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     size_t scales = q->scale_rows * q->scale_cols, lines = q->axis == NIB_ALONG_COLS ? q->rows : q->cols;
     nib_json_text(json, "quantizer", info->name);
@@ -201,36 +198,21 @@ static enum nib_status put_attributes(struct nib_result *file, const struct nib_
     return status;
 }
 
-static enum nib_status provenance(const struct nib_call *call, const struct nib_quantizer_info *info,
-                                  const struct nib_file *source, struct nib_provenance **out, struct nib_error *error) {
-    enum nib_status status = nib_provenance_new(out, error);
-    if (status != NIB_OK) return status;
-    nib_provenance_set_command(*out, call->argc, call->argv);
-    nib_provenance_set_parallel(*out, nib_threads((int)call->common.threads), 1);
-    char name[128];
-    snprintf(name, sizeof name, "quantizers/%s", info->name);
-    nib_provenance_add_format(*out, name, info->text, info->sha256);
-    return source != NULL ? nib_provenance_add_file(*out, source, error) : NIB_OK;
-}
-
 enum nib_status nib_quantized_store(const struct nib_call *call, const struct nib_quantizer *quantizer,
-                                    const struct nib_quantized *q, const struct nib_file *source,
+                                    const struct nib_quantized *q, const struct nib_provenance *facts,
                                     struct nib_error *error) {
     struct nib_quantizer_info info;
     nib_quantizer_describe(quantizer, &info);
     struct nib_result *file;
-    struct nib_provenance *facts = NULL;
     enum nib_status status = nib_result_open(call->common.output, "quantized tensor", &file, error);
     if (status != NIB_OK) return status;
     status = put_elements(file, q, error);
     if (status == NIB_OK) status = put_scales(file, info.block->scale, q, error);
     if (status == NIB_OK) status = put_packed(file, q, error);
     if (status == NIB_OK) status = put_attributes(file, &info, q, error);
-    if (status == NIB_OK) status = provenance(call, &info, source, &facts, error);
     if (status == NIB_OK)
         status = nib_result_commit(file, facts, error);
     else
         nib_result_abandon(file);
-    if (facts != NULL) nib_provenance_free(facts);
     return status;
 }
