@@ -122,13 +122,20 @@ static enum nib_status bench_one(const struct nib_call *call, const char *name, 
 
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *a = call->options;
+    static const char *const of_quantize[] = {"quantizer", "set", "rotate", "elements", "dtype", "write", NULL};
+    static const char *const of_gemm[] = {"shape", NULL};
     const char *what = call->value_count > 0 ? call->values[0] : "quantize";
-    if (strcmp(what, "gemm") == 0) return nib_bench_gemm(call, a->shape, a->seconds, a->isa, error);
-    bool every = strcmp(what, "quantizers") == 0;
-    if (!every && strcmp(what, "quantize") != 0)
+    bool gemm = strcmp(what, "gemm") == 0, every = strcmp(what, "quantizers") == 0;
+    if (!gemm && !every && strcmp(what, "quantize") != 0)
         return nib_fail(error, NIB_EINVAL, "bench \"%s\": expected quantize, quantizers or gemm", what);
+    enum nib_status status = nib_options_refuse(call, gemm ? of_quantize : of_gemm,
+                                                gemm ? "goes with bench quantize" : "goes with bench gemm", error);
+    if (status == NIB_OK && every && nib_option_given(call, "quantizer"))
+        status = nib_fail(error, NIB_EINVAL, "bench quantizers times them all; --quantizer goes with bench quantize");
+    if (status != NIB_OK) return status;
+    if (gemm) return nib_bench_gemm(call, a->shape, a->seconds, a->isa, error);
     struct nib_table *table;
-    enum nib_status status = nib_table_new("bench", columns, sizeof columns / sizeof *columns, &table, error);
+    status = nib_table_new("bench", columns, sizeof columns / sizeof *columns, &table, error);
     if (status != NIB_OK) return status;
     struct nib_progress progress;
     nib_progress_start(&progress, call, "quantizers", every ? nib_embedded_count : a->quantizers.count);

@@ -326,12 +326,18 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *arguments = call->options;
     if (call->value_count == 0 && arguments->distributions.count == 0)
         return nib_fail(error, NIB_EINVAL, "nothing to measure; give FILE[:tensor] or --dist gaussian");
+    static const char *const of_random[] = {"count", "seed", NULL}, *const of_figure[] = {"figure", NULL};
+    enum nib_status status = NIB_OK;
+    if (arguments->distributions.count == 0) status = nib_options_refuse(call, of_random, "goes with --dist", error);
+    if (status == NIB_OK && arguments->plot == NULL)
+        status = nib_options_refuse(call, of_figure, "says what --plot draws; --plot is missing", error);
+    if (status != NIB_OK) return status;
     struct formats formats = {0};
     struct nib_bias_result *result = NULL;
     struct tables tables = {0};
     struct bar bar = {.call = call};
     struct nib_result *file = NULL;
-    enum nib_status status = formats_open(arguments, &formats, error);
+    status = formats_open(arguments, &formats, error);
     if (status == NIB_OK && call->common.output != NULL)
         status = nib_result_open(call->common.output, "shrinkage bias of 4-bit quantizers", &file, error);
     struct nib_bias_request request = {.files = NULL};

@@ -323,10 +323,18 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct nib_explore_result result = {0};
     struct nib_table *table = NULL, *crossings = NULL;
     struct nib_result *file = NULL;
+    static const char *const of_levels[] = {"signed", NULL}, *const of_figure[] = {"figure", NULL}, *const of_weight[] = {"weight", NULL};
+    enum nib_status status = NIB_OK;
+    if (a->levels.count == 0) status = nib_options_refuse(call, of_levels, "goes with --levels", error);
+    if (status == NIB_OK && a->plot == NULL)
+        status = nib_options_refuse(call, of_figure, "says what --plot draws; --plot is missing", error);
+    if (status == NIB_OK && a->objective != NIB_OBJECTIVE_WEIGHTED)
+        status = nib_options_refuse(call, of_weight, "goes with --objective weighted", error);
+    if (status != NIB_OK) return status;
     const char *const *densities;
     size_t density_count = words_of(&a->densities, gaussian, &densities);
     if (call->value_count > 0 && a->densities.count == 0) density_count = 0;
-    enum nib_status status = formats_open(a, &formats, error);
+    status = formats_open(a, &formats, error);
     if (status == NIB_OK && call->common.output != NULL)
         status = nib_result_open(call->common.output, "grids explored", &file, error);
     struct nib_explore_request request = {.grids = &formats.grids,

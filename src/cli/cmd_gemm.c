@@ -156,6 +156,34 @@ static enum nib_status multiply(struct nib_call *call, const struct nib_gemm_inp
     return status;
 }
 
+/* Options that would have no effect are refused. */
+static enum nib_status check_applies(const struct nib_call *call, struct nib_error *error) {
+    const struct nib_gemm_arguments *a = call->options;
+    bool by_a = a->quantizer != NULL || a->quantizer_a != NULL, by_b = a->quantizer != NULL || a->quantizer_b != NULL;
+    const struct {
+        bool applies;
+        const char *name, *why;
+    } rules[] = {
+        {a->quantizer_a == NULL || a->quantizer_b == NULL, "quantizer", "is of no use beside --quantizer-a and --quantizer-b"},
+        {by_a || by_b, "set", "changes a quantizer; --quantizer is missing"},
+        {a->fake || !by_a || !by_b, "operand", "does not go with quantizers, whose codes decide it, unless --fake is given"},
+        {a->fake || !by_a, "operand-a", "does not go with a quantizer of A, whose codes decide it, unless --fake is given"},
+        {a->fake || !by_b, "operand-b", "does not go with a quantizer of B, whose codes decide it, unless --fake is given"},
+        {a->operand_a == NULL || a->operand_b == NULL, "operand", "is of no use beside --operand-a and --operand-b"},
+        {a->codes, "scale-layout", "goes with --codes"},
+        {a->codes || by_a, "tensor-scale-a", "goes with --codes or a quantizer of A"},
+        {a->codes || by_b, "tensor-scale-b", "goes with --codes or a quantizer of B"},
+        {a->gaussian == NULL, "b-layout", "goes with files"},
+        {a->order == NIB_GEMM_INTERLEAVED, "interleave", "goes with --k-order interleaved"},
+        {a->error || a->anatomy, "samples", "goes with --error or --anatomy"},
+        {a->gaussian != NULL || by_a || by_b, "seed", "goes with --gaussian or a quantizer"},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (!rules[i].applies && nib_option_given(call, rules[i].name))
+            return nib_fail(error, NIB_EINVAL, "--%s %s", rules[i].name, rules[i].why);
+    return NIB_OK;
+}
+
 static enum nib_status check_arguments(const struct nib_call *call, struct nib_error *error) {
     const struct nib_gemm_arguments *a = call->options;
     if (a->unit == NULL) return nib_fail(error, NIB_EINVAL, "--unit is missing; 'nibble list units' names them");
@@ -170,6 +198,8 @@ static enum nib_status check_arguments(const struct nib_call *call, struct nib_e
         return nib_fail(error, NIB_EINVAL, "--scales-a and --scales-b go with --codes");
     if (a->fake && a->quantizer == NULL && a->quantizer_a == NULL && a->quantizer_b == NULL)
         return nib_fail(error, NIB_EINVAL, "--fake needs a quantizer");
+    enum nib_status status = check_applies(call, error);
+    if (status != NIB_OK) return status;
     if (a->anatomy && a->alpha != 1)
         return nib_fail(error, NIB_EINVAL, "--anatomy compares with A B; expected --alpha 1");
     return NIB_OK;
@@ -187,6 +217,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = nib_gemm_input_open(call, unit, "ab"[i], call -> value_count == 2 ? call -> values[i] : NULL, &in[i],
                                      error);
     if (status == NIB_OK) status = assemble(a, unit, in, &g, error);
+    if (status == NIB_OK && g.block_scale_k == 0 && nib_option_given(call, "scaling"))
+        status = nib_fail(error, NIB_EINVAL, "--scaling is the form of block scales in the epilogue; here there are none");
     if (status == NIB_OK) status = read_c(a, &g, &c, error);
     if (status == NIB_OK) status = multiply(call, in, &g, error);
     free(c);

@@ -322,12 +322,42 @@ static void run_sections(const struct arguments *a, size_t rows, size_t cols, st
     add_one(r, "total", start + (elements + align - 1) / align * align);
 }
 
+/* What a call is about follows from its options; those that say nothing about it are refused. */
+static enum nib_status check_options(const struct nib_call *call, struct nib_error *error) {
+    static const char *const not_interleaved[] = {"packed", "from", "to", "offset", "group", "transpose", "block", "align", "explain", NULL};
+    static const char *const not_sections[] = {"scales", "codes", "packed", "bytes", "from", "to", "offset", "group", "transpose", "explain", NULL};
+    static const char *const not_codes[] = {"scales", "bytes", "offset", "group", "align", "explain", NULL};
+    static const char *const not_scales[] = {"bytes", "transpose", "align", NULL};
+    static const char *const whole[] = {"codes", "scales", NULL}, *const from[] = {"from", NULL};
+    const struct arguments *a = call->options;
+    if (a->interleaving != NULL) {
+        enum nib_status status = nib_options_refuse(call, not_interleaved, "does not go with --interleave", error);
+        if (status == NIB_OK && a->bytes != NULL)
+            status = nib_options_refuse(call, whole, "and --bytes are both given; --bytes is to be taken apart", error);
+        if (status == NIB_OK && (a->codes == NULL) != (a->scales == NULL))
+            status = nib_fail(error, NIB_EINVAL, "--interleave puts --codes and --scales together; --%s is missing",
+                              a->codes == NULL ? "codes" : "scales");
+        return status;
+    }
+    if (a->block > 0) return nib_options_refuse(call, not_sections, "does not go with --block, which asks for sizes", error);
+    if (a->codes != NULL || a->packed != NULL)
+        return nib_options_refuse(call, not_codes, "does not go with --codes or --packed", error);
+    enum nib_status status = nib_options_refuse(call, not_scales, "says nothing about scales; it goes with --interleave (bytes), "
+                                                "--packed (transpose) or --block (align)", error);
+    if (status == NIB_OK && a->scales == NULL)
+        status = nib_options_refuse(call, from, "goes with --scales, --codes or --packed", error);
+    if (status == NIB_OK && a->explain && call->common.json)
+        status = nib_fail(error, NIB_EINVAL, "--explain draws a picture; leave out --json");
+    return status;
+}
+
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *a = call->options;
     if (a->shape == NULL) return nib_fail(error, NIB_EINVAL, "--shape is missing: ROWSxCOLS such as 256x12");
     size_t rows, cols;
     struct report report = {.numbers = 0};
-    enum nib_status status = nib_input_shape(a->shape, &rows, &cols, error);
+    enum nib_status status = check_options(call, error);
+    if (status == NIB_OK) status = nib_input_shape(a->shape, &rows, &cols, error);
     if (status == NIB_OK && rows > (SIZE_MAX >> 8) / cols)
         status = nib_fail(error, NIB_EINVAL, "--shape %s is larger than memory can address", a->shape);
     if (status != NIB_OK) return status;

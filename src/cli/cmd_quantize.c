@@ -185,6 +185,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct nib_rotation *rotation = NULL;
     uint8_t *random_bits = NULL;
     enum nib_status status = quantize_options(call, &how, error);
+    if (status == NIB_OK && a->explain != NULL && call->common.output != NULL)
+        status = nib_fail(error, NIB_EINVAL, "--explain prints a trace, -o stores the whole result; expected one of them");
     if (status == NIB_OK && a->random_bits != NULL) {
         status = nib_input_bytes(a->random_bits, "rbits", &random_bits, &how.random_bytes, error);
         how.random_bits = random_bits;

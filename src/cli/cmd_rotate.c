@@ -95,19 +95,25 @@ static enum nib_status compose(const struct arguments *a, const struct nib_rotat
     return status;
 }
 
-static enum nib_status open_rotation(const struct arguments *a, const struct nib_rotation **out, struct nib_error *error) {
+static enum nib_status open_rotation(const struct nib_call *call, const struct nib_rotation **out, struct nib_error *error) {
+    static const char *const describing[] = {"base", "signs", "sign-seed", "evaluation", "unit", "points", "operand", "stages",
+                                             "normalization", "factor", "result", "flush", NULL};
+    static const char *const of_unit[] = {"unit", "points", "operand", "stages", NULL};
+    const struct arguments *a = call->options;
+    enum nib_status status = NIB_OK;
     bool described = a->size > 0;
     if (described == (a->rotation != NULL))
         return nib_fail(error, NIB_EINVAL, described ? "--rotation and --size are both given; expected one"
                                                      : "--rotation or --size is missing; 'nibble list rotations' names rotations");
-    if (!described && (a->base > 0 || a->signs.count > 0 || a->sign_seed >= 0 || a->evaluation != 0 || a->unit != NULL ||
-                       a->points > 0 || a->operand != 0 || a->stages != 0 || a->normalization != 0 || !isnan(a->factor) ||
-                       a->output != 0 || a->flush))
-        return nib_fail(error, NIB_EINVAL, "options that describe a rotation go with --size; --rotation %s has its own", a->rotation);
+    if (!described) status = nib_options_refuse(call, describing, "describes a rotation, with --size; a named one says it itself", error);
+    if (status == NIB_OK && a->evaluation != 3) status = nib_options_refuse(call, of_unit, "goes with --evaluation unit", error);
+    if (status == NIB_OK && !isnan(a->factor) && nib_option_given(call, "normalization"))
+        status = nib_fail(error, NIB_EINVAL, "--factor and --normalization are both given; expected one");
+    if (status != NIB_OK) return status;
     if (a->signs.count > 0 && a->sign_seed >= 0)
         return nib_fail(error, NIB_EINVAL, "--signs and --sign-seed are both given; expected one");
     const struct nib_rotation *rotation = NULL;
-    enum nib_status status = described ? compose(a, &rotation, error) : nib_rotation_open(a->rotation, &rotation, error);
+    status = described ? compose(a, &rotation, error) : nib_rotation_open(a->rotation, &rotation, error);
     if (status != NIB_OK || !a->inverse) {
         *out = rotation;
         return status;
@@ -194,7 +200,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct nib_rotation *rotation = NULL;
     struct nib_input input = {0};
     float *y = NULL;
-    enum nib_status status = open_rotation(a, &rotation, error);
+    enum nib_status status = open_rotation(call, &rotation, error);
     if (status == NIB_OK)
         status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast != 0, &input, error);
     struct nib_view x = input.view;

@@ -220,9 +220,11 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct subject subject = {.element = NULL};
     const struct arguments *a = call->options;
     bool stochastic = strcmp(a->mode, "sr") == 0;
-    if (!stochastic && (a->exhaustive || a->form != NULL || a->bits != 0 || a->stream != 0))
-        return nib_fail(error, NIB_EINVAL, "--exhaustive, --sr-form, --bits and --stream go with --mode sr");
-    enum nib_status status = open_subject(a, &subject, error);
+    static const char *const random[] = {"exhaustive", "sr-form", "bits", "stream", "seed", NULL};
+    static const char *const drawn[] = {"stream", "seed", NULL};
+    enum nib_status status = stochastic ? NIB_OK : nib_options_refuse(call, random, "goes with --mode sr", error);
+    if (status == NIB_OK && a->exhaustive) status = nib_options_refuse(call, drawn, "is of no use beside --exhaustive", error);
+    if (status == NIB_OK) status = open_subject(a, &subject, error);
     if (status == NIB_OK) status = stochastic ? print_stochastic(call, &subject, error) : print(call, &subject, error);
     nib_element_close(subject.element);
     nib_scale_close(subject.scale);

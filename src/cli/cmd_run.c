@@ -94,6 +94,8 @@ static enum nib_status check_options(struct context *c, struct nib_error *error)
         return nib_fail(error, NIB_EINVAL, "--again takes no --set, --shard or --merge");
     if (a->merge > 0 && (a->shard != NULL || a->dry_run))
         return nib_fail(error, NIB_EINVAL, "--merge excludes --shard and --dry-run");
+    if (output == NULL && (a->fresh || a->repair))
+        return nib_fail(error, NIB_EINVAL, "--%s goes with -o FILE.h5, beside which the journal lies", a->fresh ? "fresh" : "repair");
     if (a->fresh && a->repair) return nib_fail(error, NIB_EINVAL, "--fresh and --repair exclude each other");
     enum nib_status status = a->shard == NULL ? NIB_OK : parse_shard(a->shard, &c->shard, &c->shards, error);
     if (status == NIB_OK && (a->shard != NULL || a->merge > 0) && output == NULL && !a->dry_run)

@@ -15,13 +15,13 @@ struct nib_common {
     int color; /* enum nib_color */
 };
 
-/* Shared options that a command takes besides --help and --color. */
+/* Shared options that a command takes besides --help, --color and --quiet. */
 enum nib_takes {
     NIB_TAKES_JSON = 1, /* --json and --tsv */
     NIB_TAKES_OUTPUT = 2,
     NIB_TAKES_THREADS = 4,
     NIB_TAKES_SEED = 8,
-    NIB_TAKES_QUIET = 16,
+    NIB_TAKES_QUIET = 16, /* every command takes --quiet */
     NIB_TAKES_JSON_ONLY = 32 /* --json, for a result that is no table */
 };
 
@@ -29,6 +29,7 @@ enum nib_takes {
 struct nib_call {
     const struct nib_command *command;
     const void *options; /* the command's own struct */
+    uint64_t given;      /* which options are on the command line; see nib_option_given */
     struct nib_common common;
     const char **values; /* positional arguments */
     size_t value_count;

@@ -88,7 +88,8 @@ static enum nib_status quantized_values(const struct nib_call *call, const struc
     struct nib_quantized q;
     enum nib_operand operand;
     float decode = which == 'a' ? a->tensor_scale_a : a->tensor_scale_b;
-    struct nib_quantize_options how = {.axis = NIB_ALONG_COLS, .threads = (int)call->common.threads, .isa = a->isa};
+    struct nib_quantize_options how = {.axis = NIB_ALONG_COLS, .threads = (int)call->common.threads, .isa = a->isa,
+                                       .seed = (uint64_t)call->common.seed, .stream = which == 'b'};
     how.has_tensor_scale = !isnan(decode);
     if (how.has_tensor_scale) how.tensor_scale_decode = decode, how.tensor_scale_encode = 1 / decode;
     enum nib_status status = nib_input_quantizer(quantizer_of(a, which), &a->settings, &quantizer, error);
@@ -175,6 +176,9 @@ static enum nib_status packed_by_quantizer(const struct nib_call *call, const st
         float decode = which == 'a' ? a->tensor_scale_a : a->tensor_scale_b;
         if (info.block->has_tensor_scale && isnan(decode))
             status = nib_fail(error, NIB_EINVAL, "block format %s has a tensor scale; expected --tensor-scale-%c",
+                              info.block->name, which);
+        if (!info.block->has_tensor_scale && !isnan(decode))
+            status = nib_fail(error, NIB_EINVAL, "block format %s has no tensor scale; leave out --tensor-scale-%c",
                               info.block->name, which);
         q.tensor_scale_decode = decode;
         memcpy(q.packed, data, rows * bytes_per_row);

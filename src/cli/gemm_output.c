@@ -185,7 +185,8 @@ static enum nib_status remember(const struct nib_call *call, const struct nib_ge
     if (status == NIB_OK) status = nib_remember_call(call, a->isa, 1, &facts, error);
     if (status != NIB_OK) return status;
     nib_provenance_set_isa(facts, isa);
-    if (a->gaussian != NULL) nib_provenance_add_seed(facts, "seed", (uint64_t)call->common.seed);
+    if (a->gaussian != NULL || r->quantizer[0] != NULL || r->quantizer[1] != NULL)
+        nib_provenance_add_seed(facts, "seed", (uint64_t)call->common.seed);
     snprintf(name, sizeof name, "units/%s", g->unit->name);
     nib_provenance_add_format(facts, name, g->unit->text, g->unit->sha256);
     for (int i = 0; i < 2; i++)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -19,12 +20,12 @@ static const struct {
 } common[] = {
     {NIB_TAKES_JSON | NIB_TAKES_JSON_ONLY, NIB_OPT_FLAG(struct nib_common, json, "json", 0, "print JSON")},
     {NIB_TAKES_JSON, NIB_OPT_FLAG(struct nib_common, tsv, "tsv", 0, "print tab-separated values")},
-    {NIB_TAKES_OUTPUT, NIB_OPT_TEXT(struct nib_common, output, "output", 'o', "FILE", "write the result to FILE")},
+    {NIB_TAKES_OUTPUT, NIB_OPT_TEXT(struct nib_common, output, "output", 'o', "FILE.h5", "write the result as HDF5")},
     {NIB_TAKES_THREADS, NIB_OPT_INTEGER(struct nib_common, threads, "threads", 't', "N", 0, 4096,
                                         "threads to use; 0 for OMP_NUM_THREADS or all")},
     {NIB_TAKES_SEED, NIB_OPT_INTEGER(struct nib_common, seed, "seed", 0, "N", 0, INT64_MAX,
                                      "seed of the random numbers")},
-    {NIB_TAKES_QUIET, NIB_OPT_FLAG(struct nib_common, quiet, "quiet", 0, "no progress and no notes on stderr")},
+    {0, NIB_OPT_FLAG(struct nib_common, quiet, "quiet", 0, "no progress and no notes on stderr")},
     {0, NIB_OPT_CHOICE(struct nib_common, color, "color", 0, "WHEN", colors, "colour the terminal output")},
     {0, NIB_OPT_FLAG(struct nib_common, help, "help", 'h', "explain the command and stop")},
 };
@@ -120,7 +121,18 @@ static enum nib_status store_real(struct parse *parse, const struct nib_option *
     return NIB_OK;
 }
 
+/* Every option has a bit: own ones by their place in the table, shared ones from the top down. */
+static uint64_t bit_of(const struct nib_command *command, const struct nib_option *option, bool shared) {
+    if (!shared) return UINT64_C(1) << (option - command->options);
+    size_t at = 0;
+    while (at < sizeof common / sizeof *common && &common[at].option != option) at++;
+    return UINT64_C(1) << (63 - at);
+}
+
 static enum nib_status store(struct parse *parse, const struct nib_option *option, bool shared, char *value) {
+    parse->call->given |= bit_of(parse->command, option, shared);
+    bool text = option->type == NIB_OPTION_TEXT || option->type == NIB_OPTION_TEXTS || option->type == NIB_OPTION_LIST;
+    if (text && value[0] == '\0') return refuse(parse, option, option->argument, value);
     char *field = (shared ? (char *)&parse->call->common : parse->own) + option->offset;
     int64_t integer;
     char expected[96];
@@ -210,6 +222,23 @@ static enum nib_status short_options(struct parse *parse, char *word, int count,
     return NIB_OK;
 }
 
+/* -o writes HDF5, whatever the name says; a name that says something else is a misunderstanding. */
+static enum nib_status check_output(const struct nib_command *command, const char *path, struct nib_error *error) {
+    static const char *const endings[] = {".h5", ".hdf5", ".nc"};
+    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1, *dot = strrchr(name, '.');
+    if (dot == NULL || dot == name) return NIB_OK;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (strcasecmp(dot, endings[i]) == 0) return NIB_OK;
+    bool json = strcasecmp(dot, ".json") == 0 && (command->takes & (NIB_TAKES_JSON | NIB_TAKES_JSON_ONLY)) != 0;
+    bool tsv = (strcasecmp(dot, ".tsv") == 0 || strcasecmp(dot, ".csv") == 0 || strcasecmp(dot, ".txt") == 0) &&
+               (command->takes & NIB_TAKES_JSON) != 0;
+    return nib_fail(error, NIB_EINVAL, "%s: -o writes HDF5; expected a name that ends in .h5, .hdf5 or .nc, got \"%s\"%s",
+                    command->name, path,
+                    json  ? "; for JSON, --json and > FILE"
+                    : tsv ? "; for tab-separated values, --tsv and > FILE"
+                          : "");
+}
+
 static enum nib_status check_values(const struct nib_command *command, const struct nib_call *call,
                                     struct nib_error *error) {
     if (call->value_count > command->most)
@@ -220,7 +249,7 @@ static enum nib_status check_values(const struct nib_command *command, const str
         return nib_fail(error, NIB_EINVAL, "%s: missing argument; expected %s", command->name, command->values);
     if (call->common.json && call->common.tsv)
         return nib_fail(error, NIB_EINVAL, "%s: --json and --tsv exclude each other", command->name);
-    return NIB_OK;
+    return call->common.output == NULL ? NIB_OK : check_output(command, call->common.output, error);
 }
 
 /* How many texts repeated options can hold at most. */
@@ -276,4 +305,26 @@ enum nib_status nib_options_parse(const struct nib_command *command, int count, 
 void nib_options_free(struct nib_call *call) {
     free(call->storage);
     call->storage = NULL;
+}
+
+static const struct nib_option *find(const struct nib_command *command, const char *name, bool *shared) {
+    const struct parse parse = {.command = command};
+    const struct nib_option *option;
+    for (size_t i = 0; (option = option_at(&parse, i, shared)) != NULL; i++)
+        if (strcmp(option->name, name) == 0) return option;
+    return NULL;
+}
+
+bool nib_option_given(const struct nib_call *call, const char *name) {
+    bool shared;
+    const struct nib_option *option = find(call->command, name, &shared);
+    return option != NULL && (call->given & bit_of(call->command, option, shared)) != 0;
+}
+
+enum nib_status nib_options_refuse(const struct nib_call *call, const char *const *names, const char *why,
+                                   struct nib_error *error) {
+    for (; *names != NULL; names++)
+        if (nib_option_given(call, *names))
+            return nib_fail(error, NIB_EINVAL, "%s: --%s %s", call->command->name, *names, why);
+    return NIB_OK;
 }

@@ -75,6 +75,13 @@ NIB_CHECK enum nib_status nib_options_parse(const struct nib_command *command, i
                                             struct nib_call *call, struct nib_error *error);
 void nib_options_free(struct nib_call *call);
 
+/* Whether the option is on the command line, even with its default for a value. */
+bool nib_option_given(const struct nib_call *call, const char *name);
+/* For options that do not apply to this call: NIB_EINVAL for the first of `names` (ended by NULL) that is given, as in
+ * "bench: --shape goes with bench gemm", where `why` is what follows the name. */
+NIB_CHECK enum nib_status nib_options_refuse(const struct nib_call *call, const char *const *names, const char *why,
+                                             struct nib_error *error);
+
 /* The options that all commands share, as far as the command takes them; `i` counts from 0, NULL past the end. Offsets
  * are into struct nib_common. */
 const struct nib_option *nib_options_common(const struct nib_command *command, size_t i);

@@ -1,10 +1,12 @@
 #include "io/quantized_in.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "io/entry.h"
@@ -231,11 +233,16 @@ enum nib_status nib_quantized_read(const char *path, const struct nib_quantizer 
     bool standard = strcmp(path, "-") == 0;
     if (!standard && is_hdf5(path)) return read_hdf5(path, quantizer, out, error);
     FILE *stream = standard ? stdin : fopen(path, "rb");
-    if (stream == NULL) return nib_fail_at(error, NIB_EIO, path, 0, "cannot be opened");
+    struct stat about;
+    if (stream == NULL) return nib_fail_at(error, NIB_EIO, path, 0, "cannot open: %s", strerror(errno));
+    if (!standard && fstat(fileno(stream), &about) == 0 && S_ISDIR(about.st_mode)) {
+        fclose(stream);
+        return nib_fail_at(error, NIB_EIO, path, 0, "is a directory; expected the JSON or HDF5 of 'nibble quantize'");
+    }
     json_error_t where;
     struct reader r = {standard ? "(standard input)" : path, json_loadf(stream, JSON_REJECT_DUPLICATES, &where), error};
     if (!standard) fclose(stream);
-    if (r.root == NULL) return nib_fail_at(error, NIB_ESYNTAX, r.path, where.line, "not JSON: %s", where.text);
+    if (r.root == NULL) return nib_fail_at(error, NIB_ESYNTAX, r.path, where.line, "neither HDF5 nor JSON: %s", where.text);
     const char *schema = json_string_value(json_object_get(r.root, "schema"));
     const char *name = json_string_value(json_object_get(r.root, "quantizer"));
     const struct nib_quantizer *opened = NULL;

@@ -64,6 +64,21 @@ static void nothing_given_leaves_the_defaults(void) {
     nib_options_free(&call);
 }
 
+/* A default that is given is given. */
+static void what_is_on_the_command_line_is_known(void) {
+    static const char *const names[] = {"strict", "tail", "width", NULL}, *const others[] = {"strict", "tsv", NULL};
+    struct nib_call call;
+    struct nib_error error;
+    NIB_OK_OR_FAIL(parse(&call, &error, "--width", "16", "-l", "a,b", "--json", "-t", "0", NULL), error);
+    CU_ASSERT(nib_option_given(&call, "width") && nib_option_given(&call, "list"));
+    CU_ASSERT(nib_option_given(&call, "json") && nib_option_given(&call, "threads"));
+    CU_ASSERT(!nib_option_given(&call, "name") && !nib_option_given(&call, "tsv") && !nib_option_given(&call, "output"));
+    CU_ASSERT(nib_options_refuse(&call, others, "fits not", &error) == NIB_OK);
+    CU_ASSERT(nib_options_refuse(&call, names, "goes with --strict", &error) == NIB_EINVAL);
+    CU_ASSERT_STRING_EQUAL(error.text, "test: --width goes with --strict");
+    nib_options_free(&call);
+}
+
 static void every_type_is_stored(void) {
     struct nib_call call;
     struct nib_error error;
@@ -188,6 +203,7 @@ static void groups_stand_together(void) {
 }
 
 NIB_TEST_MAIN("options", {"nothing given leaves the defaults", nothing_given_leaves_the_defaults},
+              {"what is on the command line is known", what_is_on_the_command_line_is_known},
               {"every type is stored", every_type_is_stored},
               {"short options bundle and take the rest", short_options_bundle_and_take_the_rest},
               {"repeated options keep their order", repeated_options_keep_their_order},
