@@ -312,6 +312,18 @@ static enum nib_status print(const struct nib_call *call, const struct nib_bias_
     return NIB_OK;
 }
 
+/* What a figure has no room for. */
+static void note_left_out(const struct nib_call *call, const struct nib_bias_result *result) {
+    const struct arguments *arguments = call->options;
+    size_t room = arguments->figure == 1 ? 2 : NIB_PLOT_QUANTIZERS, quantizers = nib_bias_quantizers(result);
+    size_t rotations = nib_bias_rotations(result);
+    if (quantizers > room)
+        nib_output_note(call, "the figure shows the first %zu of %zu quantizers", room, quantizers);
+    if (rotations > 2)
+        nib_output_note(call, "the figure shows the last of %zu rotations, %s", rotations - 1,
+                        nib_bias_rotation_name(result, rotations - 1));
+}
+
 /* What the figure is written to before it is renamed. */
 static void guard_plot(const char *prefix) {
     static const char *const endings[] = {"gp", "png", "pdf"};
@@ -374,6 +386,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     if (status == NIB_OK && arguments->plot != NULL)
         status = arguments->figure == 1 ? nib_plot_usage(tables.totals, arguments->plot, error)
                                         : nib_plot_bias(tables.totals, arguments->plot, error);
+    if (status == NIB_OK && arguments->plot != NULL) note_left_out(call, result);
     tables_free(&tables);
     nib_bias_result_free(result);
     formats_close(&formats);

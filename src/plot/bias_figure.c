@@ -127,22 +127,20 @@ static void write_axis(const struct report *r, const struct place *places, doubl
     nib_figure_end(figure);
 }
 
-static void write_quantizer(const struct report *r, const struct place *places, size_t q, const char *block,
-                            struct nib_figure *figure) {
-    nib_figure_block(figure, block);
+static void write_quantizer(const struct report *r, const struct place *places, size_t q, struct nib_figure *figure) {
+    if (q > 0) nib_figure_line(figure, "\n");
     for (size_t i = 0; i < r->views; i++) {
         double v[8];
         size_t column[4] = {r->sqnr, r->sqnr_se, r->loss, r->loss_se};
         for (size_t k = 0; k < 8; k++) {
             size_t rotation = k / 2 % 2 == 0 ? 0 : r->rotations - 1;
-            bool there = q < r->quantizers && (rotation > 0 || k / 2 % 2 == 0);
+            bool there = rotation > 0 || k / 2 % 2 == 0;
             v[k] = there ? nib_table_real(r->table, row_of(r, places[i].view, q, rotation), column[k / 4 * 2 + k % 2]) : NAN;
             if (k % 2 == 1 && !isnan(v[k - 1]) && isnan(v[k])) v[k] = 0; /* no error is known: no bar */
         }
         nib_figure_line(figure, "%.6g %.8g %.4g %.8g %.4g %.8g %.4g %.8g %.4g", places[i].x, v[0], v[1], v[2], v[3], v[4],
                         v[5], v[6], v[7]);
     }
-    nib_figure_end(figure);
 }
 
 enum nib_status nib_plot_bias(const struct nib_table *totals, const char *prefix, struct nib_error *error) {
@@ -154,15 +152,19 @@ enum nib_status nib_plot_bias(const struct nib_table *totals, const char *prefix
     enum nib_status status = nib_figure_new("bias", &figure, error);
     if (status == NIB_OK) {
         double end = lay_out(&r, places);
-        nib_figure_size(figure, 18, 11);
-        nib_figure_text(figure, "first", nib_table_text(totals, row_of(&r, 0, 0, 0), r.quantizer));
-        nib_figure_text(figure, "second", r.quantizers < 2 ? "" : nib_table_text(totals, row_of(&r, 0, 1, 0), r.quantizer));
+        const char *names[NIB_PLOT_QUANTIZERS];
+        size_t drawn = r.quantizers < NIB_PLOT_QUANTIZERS ? r.quantizers : NIB_PLOT_QUANTIZERS;
+        for (size_t q = 0; q < drawn; q++) names[q] = nib_table_text(totals, row_of(&r, 0, q, 0), r.quantizer);
+        nib_figure_size(figure, 18, 10.5 + 0.5 * (double)((drawn + 1) / 2));
+        nib_figure_texts(figure, "Names", names, drawn);
+        nib_figure_number(figure, "quantizers", (double)drawn);
         nib_figure_text(figure, "rotation",
                         r.rotations < 2 ? "" : nib_table_text(totals, row_of(&r, 0, 0, r.rotations - 1), r.rotation));
         nib_figure_number(figure, "places", end);
         write_axis(&r, places, end, figure);
-        write_quantizer(&r, places, 0, "First", figure);
-        write_quantizer(&r, places, 1, "Second", figure);
+        nib_figure_block(figure, "Data");
+        for (size_t q = 0; q < drawn; q++) write_quantizer(&r, places, q, figure);
+        nib_figure_end(figure);
         status = nib_figure_write(figure, prefix, error);
     }
     free(places);

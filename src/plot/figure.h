@@ -53,7 +53,8 @@ NIB_CHECK enum nib_status nib_plot_table(const struct nib_table *table, const st
                                          const char *path, const char *script, struct nib_error *error);
 
 /* The figure of a bias report from its table of totals (nib_bias_totals): SQNR and 1 - alpha of every
- * tensor through the first two quantizers, raw and after the last rotation. */
+ * tensor through the first NIB_PLOT_QUANTIZERS quantizers, raw and after the last rotation. */
+enum { NIB_PLOT_QUANTIZERS = 6 };
 NIB_CHECK enum nib_status nib_plot_bias(const struct nib_table *totals, const char *prefix, struct nib_error *error);
 /* UFP4's figure 2 from the same table: B_eff of the raw tensor against the change of SQNR by the last rotation, for the
  * first two quantizers, by operand and depth. */

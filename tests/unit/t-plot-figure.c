@@ -31,7 +31,7 @@ static unsigned leave_folder(void) {
 }
 
 /* A table of totals with two tensors whose names are hard to quote. */
-static struct nib_table *totals(void) {
+static struct nib_table *totals_of(size_t quantizers) {
     static const struct nib_column columns[] = {
         {"view", "", "", "", NIB_COLUMN_TEXT, 0},      {"module", "", "", "", NIB_COLUMN_TEXT, 0},
         {"layer", "", "1", "", NIB_COLUMN_INTEGER, 0}, {"gemm", "", "", "", NIB_COLUMN_TEXT, 0},
@@ -42,18 +42,22 @@ static struct nib_table *totals(void) {
     static const char *const tensors[] = {"it's \"a\" `b` $c \\d EOD", "EOD"};
     struct nib_table *table = NULL;
     if (nib_table_new("totals", columns, 12, &table, NULL) != NIB_OK) abort();
-    for (int i = 0; i < 8; i++) {
-        size_t row = nib_table_row(table);
-        nib_table_set_text(table, row, 0, tensors[i / 4]);
-        nib_table_set_integer(table, row, 2, i / 4);
+    for (size_t i = 0; i < 4 * quantizers; i++) {
+        size_t row = nib_table_row(table), view = i / (2 * quantizers);
+        char name[32];
+        snprintf(name, sizeof name, "quantizer %zu", i / 2 % quantizers);
+        nib_table_set_text(table, row, 0, tensors[view]);
+        nib_table_set_integer(table, row, 2, (int64_t)view);
         nib_table_set_text(table, row, 5, "cols");
-        nib_table_set_text(table, row, 6, i / 2 % 2 == 0 ? "don't" : "e1m2");
+        nib_table_set_text(table, row, 6, quantizers > 2 ? name : i / 2 % 2 == 0 ? "don't" : "e1m2");
         nib_table_set_text(table, row, 7, i % 2 == 0 ? "none" : "rht16");
-        nib_table_set_real(table, row, 8, 20.5 + i);
-        nib_table_set_real(table, row, 10, 0.001 * i);
+        nib_table_set_real(table, row, 8, 20.5 + (double)i);
+        nib_table_set_real(table, row, 10, 0.001 * (double)i);
     }
     return table;
 }
+
+static struct nib_table *totals(void) { return totals_of(2); }
 
 static bool begins_with(const char *path, const char *magic) {
     char head[8] = "";
@@ -82,6 +86,31 @@ static void check_drawn(const char *name) {
 static void any_name_can_be_drawn(void) {
     check_drawn("plain");
     check_drawn("it's a \"$figure\" `x`");
+}
+
+/* Each quantizer has a name and a block of its own, up to the number that a figure has room for. */
+static void every_quantizer_is_drawn(void) {
+    struct nib_error error = {NIB_OK, 0, "", ""};
+    char prefix[200], path[240], *text = NULL;
+    size_t room = 0;
+    enter_folder();
+    snprintf(prefix, sizeof prefix, "%s/many", folder);
+    struct nib_table *table = totals_of(NIB_PLOT_QUANTIZERS + 1);
+    NIB_OK_OR_FAIL(nib_plot_bias(table, prefix, &error), error);
+    nib_table_free(table);
+    snprintf(path, sizeof path, "%s.gp", prefix);
+    FILE *stream = fopen(path, "r");
+    CU_ASSERT_FATAL(stream != NULL && getdelim(&text, &room, '\0', stream) > 0);
+    fclose(stream);
+    for (size_t q = 0; q <= NIB_PLOT_QUANTIZERS; q++) {
+        char name[32], value[32];
+        snprintf(name, sizeof name, "'quantizer %zu'", q);
+        snprintf(value, sizeof value, " %.8g ", 20.5 + 2 * (double)q);
+        bool drawn = q < NIB_PLOT_QUANTIZERS;
+        NIB_CHECKF((strstr(text, name) != NULL) == drawn && (strstr(text, value) != NULL) == drawn, "quantizer %zu", q);
+    }
+    free(text);
+    CU_ASSERT(leave_folder() == 3);
 }
 
 static void a_decimal_comma_locale_changes_nothing(void) {
@@ -128,6 +157,7 @@ static void an_unwritable_folder_is_an_error(void) {
 }
 
 NIB_TEST_MAIN("figures", {"any name can be drawn", any_name_can_be_drawn},
+              {"every quantizer is drawn", every_quantizer_is_drawn},
               {"a decimal comma locale changes nothing", a_decimal_comma_locale_changes_nothing},
               {"without gnuplot the script stays", without_gnuplot_the_script_stays},
               {"an unwritable folder is an error", an_unwritable_folder_is_an_error})
