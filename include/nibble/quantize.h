@@ -36,7 +36,8 @@ struct nib_quantized {
     float tensor_scale_encode;   /* multiplies before rounding (2688/amax); 1 without one */
     float tensor_scale_decode;   /* multiplies after */
     uint64_t nan_count, inf_count; /* in the input */
-    float *line_amax;            /* tensor_scope "row": the amax of every line along the axis; else NULL */
+    float *line_amax;            /* tensor_scope "row", "1x128": the amax of every line along the axis, or of its */
+    size_t line_parts;           /* segments, line_parts in a line; else NULL and 1 */
 };
 
 struct nib_quantize_options {

@@ -9,7 +9,9 @@
 extern "C" {
 #endif
 
-enum nib_scale_kind { NIB_SCALE_E8M0, NIB_SCALE_MINIFLOAT, NIB_SCALE_BF16, NIB_SCALE_FP32 };
+/* HIF4: an E6M2 number in the lowest byte (2^-48 to 49152, 0xFF being NaN), above it a doubling of each of 8 parts of the
+ * block, bits 8 to 15, and of each of 16 parts, bits 16 to 31. */
+enum nib_scale_kind { NIB_SCALE_E8M0, NIB_SCALE_MINIFLOAT, NIB_SCALE_BF16, NIB_SCALE_FP32, NIB_SCALE_HIF4 };
 
 /* Rounding of a real scale into its format. NEAREST is nearest-even for minifloats and BF16; for
  * E8M0 it is nearest in value, a tie (1.5 * 2^k) going to the even exponent code. */
@@ -42,7 +44,11 @@ NIB_API void nib_scale_close(const struct nib_scale *scale);
  * conversions). For signed minifloats the sign is kept. E4M3 here equals
  * __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3), except that NaN keeps no sign. */
 NIB_API uint32_t nib_scale_encode(const struct nib_scale *scale, enum nib_scale_rounding mode, float value);
-/* Exact value of a code (every code of every format here is a binary32 number). */
+/* Parts of a block that the code scales differently, one after the other: 16 for HIF4, otherwise 1; and the value for
+ * one of them. */
+NIB_API unsigned nib_scale_parts(const struct nib_scale *scale);
+NIB_API float nib_scale_decode_part(const struct nib_scale *scale, uint32_t code, unsigned part);
+/* Exact value of a code, of HIF4 without the doublings (every code of every format here is a binary32 number). */
 NIB_API float nib_scale_decode(const struct nib_scale *scale, uint32_t code);
 
 #ifdef __cplusplus

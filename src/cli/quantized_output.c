@@ -34,7 +34,7 @@ static enum nib_status print_json(const struct nib_call *call, const struct nib_
     nib_json_float(json, "tensor_amax", q->tensor_amax);
     nib_json_float(json, "tensor_scale_encode", q->tensor_scale_encode);
     nib_json_float(json, "tensor_scale_decode", q->tensor_scale_decode);
-    if (q->line_amax != NULL) nib_json_floats(json, "tensor_amax_by_line", q->line_amax, lines);
+    if (q->line_amax != NULL) nib_json_floats(json, "tensor_amax_by_line", q->line_amax, lines * q->line_parts);
     nib_json_unsigned(json, "nan_count", q->nan_count);
     nib_json_unsigned(json, "inf_count", q->inf_count);
     nib_json_sizes(json, "scale_shape", (size_t[]){q->scale_rows, q->scale_cols}, 2);

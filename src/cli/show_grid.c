@@ -106,7 +106,7 @@ enum nib_status nib_show_scale(const char *name, struct nib_shown *shown, struct
     nib_show_fact(shown, "mantissa_bits", "%d", s->mbits);
     nib_show_fact(shown, "bias", "%d", s->bias);
     nib_show_fact(shown, "sign", "%s", s->has_sign ? "yes" : "no");
-    uint32_t smallest = s->kind == NIB_SCALE_E8M0 ? 0 : 1;
+    uint32_t smallest = s->kind == NIB_SCALE_E8M0 || s->kind == NIB_SCALE_HIF4 ? 0 : 1; /* no code for zero */
     int digits = (int)s->bits / 4;
     nib_show_fact(shown, "largest", "%.9g", (double)s->max_value);
     nib_show_fact(shown, "largest_code", "0x%0*X", digits, s->max_code);

@@ -112,11 +112,11 @@ static bool values(const struct nib_quantized *q, enum nib_part_type type, struc
     return true;
 }
 
-/* One number, or one per line where each line has a tensor scale of its own. */
+/* One number, or those of every line where lines have tensor scales of their own. */
 static bool amax(const struct nib_quantized *q, struct nib_rendered *out) {
-    size_t count = q->line_amax != NULL ? lines_of(q) : 1;
-    if (!make(out, NIB_PART_F32, 4, count, 1)) return false;
-    memcpy(out->data, q->line_amax != NULL ? q->line_amax : &q->tensor_amax, count * sizeof(float));
+    size_t lines = q->line_amax != NULL ? lines_of(q) : 1, along = q->line_amax != NULL ? q->line_parts : 1;
+    if (!make(out, NIB_PART_F32, 4, lines, along)) return false;
+    memcpy(out->data, q->line_amax != NULL ? q->line_amax : &q->tensor_amax, lines * along * sizeof(float));
     return true;
 }
 

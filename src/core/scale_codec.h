@@ -85,6 +85,18 @@ static inline uint32_t nib_e8m0_decode(uint32_t code) {
     return code == 0xFF ? (uint32_t)NIB_BITS_QUIET_NAN : number;
 }
 
+/* HiF4's E6M2: from 2^-48 to 1.5 * 2^15, no zero, no subnormals; the sign is ignored. */
+static inline uint32_t nib_e6m2_encode(uint32_t bits, enum nib_scale_rounding mode) {
+    const uint32_t least = (127 - 48) << 23, most = (127 + 15) << 23 | 0x400000;
+    uint32_t magnitude = bits & NIB_BITS_MAGNITUDE, clamped = magnitude < least ? least : magnitude;
+    clamped = clamped > most ? most : clamped;
+    uint32_t kept = clamped >> 21, code = kept + nib_scale_carry(mode, kept, clamped & 0x1FFFFF, 0x100000);
+    return magnitude > NIB_BITS_INFINITY ? 0xFF : code - (least >> 21);
+}
+static inline uint32_t nib_e6m2_decode(uint32_t code) {
+    return code == 0xFF ? (uint32_t)NIB_BITS_QUIET_NAN : (code + ((127 - 48) << 2)) << 21;
+}
+
 /* BF16 with its sign; saturating, unlike nib_bf16_of_bits. */
 static inline uint32_t nib_bf16_encode(uint32_t bits, enum nib_scale_rounding mode) {
     uint32_t magnitude = bits & NIB_BITS_MAGNITUDE;

@@ -75,6 +75,9 @@ bool nib_axis_applies(enum nib_applies applies, const struct nib_block *block) {
     case NIB_APPLIES_NOT_E8M0: return block->scale->kind != NIB_SCALE_E8M0;
     case NIB_APPLIES_E2M1:
     case NIB_APPLIES_E2M1_SR: return is_e2m1(block->element);
+    case NIB_APPLIES_HIF4:
+        return block->scale->kind == NIB_SCALE_HIF4 && block->block_rows == 1 && block->block_cols == 64 &&
+               block->element->level[1] == 0.25f && has_equal_steps(block->element);
     case NIB_APPLIES_FLOOR_ADD: return is_e2m1(block->element) || has_equal_steps(block->element);
     case NIB_APPLIES_SR:
     case NIB_APPLIES_SR_BITS:
@@ -96,6 +99,7 @@ const char *nib_applies_text(enum nib_applies applies) {
     case NIB_APPLIES_E2M1:
     case NIB_APPLIES_E2M1_SR: return "E2M1 elements";
     case NIB_APPLIES_FLOOR_ADD: return "E2M1 elements, or equal steps with a sign and a magnitude";
+    case NIB_APPLIES_HIF4: return "HiF4 scales over 1x64 elements in quarters";
     case NIB_APPLIES_SELECT: return "a choice of select other than none, set before it";
     case NIB_APPLIES_ANY: break;
     }

@@ -45,7 +45,8 @@ enum nib_applies {
     NIB_APPLIES_E2M1_SR,
     NIB_APPLIES_E2M1,
     NIB_APPLIES_ONE_LINE,
-    NIB_APPLIES_FLOOR_ADD
+    NIB_APPLIES_FLOOR_ADD,
+    NIB_APPLIES_HIF4
 };
 
 struct nib_axis_choice {

@@ -42,7 +42,7 @@ struct rule_file {
 };
 
 static const char *const scale_kinds[] = {"scale", NULL};
-static const char *const rule_types[] = {"power-of-two", "minifloat", "bfloat16", "binary32", NULL};
+static const char *const rule_types[] = {"power-of-two", "minifloat", "bfloat16", "binary32", "hif4", NULL};
 /* ieee: the top exponent holds infinity and NaN. fn: only the top code is NaN, no infinity. */
 static const char *const special_choices[] = {"ieee", "fn", NULL};
 
@@ -140,6 +140,14 @@ static enum nib_status read_rule(const struct nib_yaml *document, const struct n
         s->max_code = 0x7F7FFFFF;
         s->nan_code = NIB_BITS_QUIET_NAN;
         break;
+    case NIB_SCALE_HIF4:
+        s->bits = 32;
+        s->ebits = 6;
+        s->mbits = 2;
+        s->bias = 48;
+        s->max_code = 0xFE;
+        s->nan_code = 0xFF;
+        break;
     }
     s->bytes = s->bits / 8;
     s->max_value = nib_scale_decode(s, s->max_code);
@@ -164,7 +172,8 @@ static enum nib_status read_scale(const struct nib_yaml *document, struct nib_sc
     memcpy(s->source, file.source, sizeof s->source);
     status = check_extreme(document, "max", file.max, (double)s->max_value, error);
     if (status != NIB_OK) return status;
-    float smallest = nib_scale_decode(s, s->kind == NIB_SCALE_E8M0 ? 0 : 1);
+    bool from_zero = s->kind == NIB_SCALE_E8M0 || s->kind == NIB_SCALE_HIF4; /* code 0 is no zero */
+    float smallest = nib_scale_decode(s, from_zero ? 0 : 1);
     return check_extreme(document, "min", file.min, (double)smallest, error);
 }
 
@@ -221,6 +230,7 @@ uint32_t nib_scale_encode(const struct nib_scale *scale, enum nib_scale_rounding
     switch (scale->kind) {
     case NIB_SCALE_E8M0: return nib_e8m0_encode(bits, mode);
     case NIB_SCALE_BF16: return nib_bf16_encode(bits, mode);
+    case NIB_SCALE_HIF4: return nib_e6m2_encode(bits, mode);
     case NIB_SCALE_FP32:
         if (magnitude > NIB_BITS_INFINITY) return scale->nan_code;
         return magnitude > scale->max_code ? (bits & 0x80000000) | scale->max_code : bits;
@@ -236,10 +246,22 @@ float nib_scale_decode(const struct nib_scale *scale, uint32_t code) {
     case NIB_SCALE_E8M0: return nib_float_of_bits(nib_e8m0_decode(code & 0xFF));
     case NIB_SCALE_BF16: return nib_float_of_bits(nib_bf16_decode(code & 0xFFFF));
     case NIB_SCALE_FP32: return nib_float_of_bits(code);
+    case NIB_SCALE_HIF4: return nib_float_of_bits(nib_e6m2_decode(code & 0xFF));
     case NIB_SCALE_MINIFLOAT: break;
     }
     unsigned top = scale->bits - 1;
     uint32_t mask = (scale->has_sign ? 1u << top : 2u << top) - 1, sign = scale->has_sign ? code >> top & 1 : 0;
     return nib_float_of_bits(nib_minifloat_decode(code & mask, scale->mbits, scale->bias, scale->max_code) | sign
                                                                                                                  << 31);
+}
+
+unsigned nib_scale_parts(const struct nib_scale *scale) {
+    return scale->kind == NIB_SCALE_HIF4 ? 16 : 1;
+}
+
+float nib_scale_decode_part(const struct nib_scale *scale, uint32_t code, unsigned part) {
+    float value = nib_scale_decode(scale, code);
+    if (scale->kind != NIB_SCALE_HIF4) return value;
+    uint32_t doublings = (code >> (8 + part / 2) & 1) + (code >> (16 + part) & 1);
+    return value * (float)(1u << doublings);
 }

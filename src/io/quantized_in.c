@@ -49,14 +49,14 @@ static enum nib_status read_real(const struct reader *r, const char *member, flo
     return read_value(r, member, json_object_get(r->root, member), out);
 }
 
-/* Where each line has a tensor scale of its own. */
+/* Where lines, or segments of them, have tensor scales of their own. */
 static enum nib_status read_line_amax(const struct reader *r, struct nib_quantized *out) {
     static const char member[] = "tensor_amax_by_line";
     json_t *array = json_object_get(r->root, member);
-    size_t lines = out->axis == NIB_ALONG_COLS ? out->rows : out->cols;
-    if (json_array_size(array) != lines) return wrong(r, member, "one number per line");
+    size_t count = (out->axis == NIB_ALONG_COLS ? out->rows : out->cols) * out->line_parts;
+    if (json_array_size(array) != count) return wrong(r, member, "one number for each tensor scale of every line");
     enum nib_status status = NIB_OK;
-    for (size_t i = 0; status == NIB_OK && i < lines; i++)
+    for (size_t i = 0; status == NIB_OK && i < count; i++)
         status = read_value(r, member, json_array_get(array, i), &out->line_amax[i]);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "format/quantizer.h"
 #include "measure/parts.h"
+#include "quantize/tensor_scale.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -26,11 +27,11 @@ struct state {
 };
 
 static bool has_tensor_amax(const struct nib_quantizer *q) {
-    return q->block->has_tensor_scale && q->axes.tensor_scope != NIB_TENSOR_SCOPE_ROW;
+    return q->block->has_tensor_scale && !nib_tensor_scoped(q);
 }
 
 static bool has_line_amax(const struct nib_quantizer *q) {
-    return q->block->has_tensor_scale && q->axes.tensor_scope == NIB_TENSOR_SCOPE_ROW;
+    return nib_tensor_scoped(q);
 }
 
 static size_t item_size(struct nib_view x) { return x.dtype == NIB_F32 ? 4 : 2; }

@@ -20,6 +20,7 @@ struct pass {
     const uint8_t *codes;
     bool along_cols;
     size_t block_across, block_along;
+    size_t scale_along; /* elements along the axis that share a scale */
     size_t scale_cols;
     const double *scale, *inverse; /* decode scale of each block with the tensor scale, and 1/scale */
     struct nib_levels levels;
@@ -28,9 +29,9 @@ struct pass {
 /* Scales of the blocks over columns [col, col + count) of `row`, one per element. */
 static void spread_scales(const struct pass *pass, size_t row, size_t col, size_t count, double *restrict scale,
                           double *restrict inverse) {
-    size_t run = pass->along_cols ? pass->block_along : pass->block_across;
+    size_t run = pass->along_cols ? pass->scale_along : pass->block_across;
     size_t stride = pass->along_cols ? 1 : pass->scale_cols;
-    size_t base = pass->along_cols ? row / pass->block_across * pass->scale_cols : row / pass->block_along;
+    size_t base = pass->along_cols ? row / pass->block_across * pass->scale_cols : row / pass->scale_along;
     for (size_t i = 0; i < count;) {
         size_t block = (col + i) / run, end = (block + 1) * run - col;
         if (end > count) end = count;
@@ -47,7 +48,7 @@ static void sum_chunk(const struct pass *pass, struct nib_rectangle part, struct
     _Alignas(64) float x[NIB_SEGMENT];
     struct nib_lanes lanes;
     memset(&lanes, 0, sizeof lanes);
-    size_t per_scale = pass->along_cols ? pass->block_across : pass->block_along; /* rows that share scales */
+    size_t per_scale = pass->along_cols ? pass->block_across : pass->scale_along; /* rows that share scales */
     for (size_t c = 0; c < part.cols; c += NIB_SEGMENT) {
         size_t count = part.cols - c < NIB_SEGMENT ? part.cols - c : NIB_SEGMENT, col = part.col + c;
         size_t current = SIZE_MAX;
@@ -70,23 +71,29 @@ static void merge_pairwise(struct nib_sums *sums, size_t count) {
         for (size_t i = 0; i + step < count; i += 2 * step) nib_sums_merge(&sums[i], &sums[i + step]);
 }
 
-/* Decode scales times the tensor scale, that of its own line where every line has one; exact. */
-static enum nib_status decode_scales(const struct nib_quantizer *quantizer, const struct nib_scale *format,
-                                     enum nib_dtype dtype, const struct nib_quantized *q, double **scale, double **inverse,
+/* Decode scales times the tensor scale, that of its own line or segment where there are several; `parts` of them for
+ * each block. Exact. */
+static enum nib_status decode_scales(const struct nib_quantizer *quantizer, enum nib_dtype dtype,
+                                     const struct nib_quantized *q, unsigned parts, double **scale, double **inverse,
                                      struct nib_error *error) {
-    size_t count = q->scale_rows * q->scale_cols;
-    *scale = nib_alloc_raw(count, sizeof **scale, "decoded scales", error);
-    *inverse = nib_alloc_raw(count, sizeof **inverse, "inverse scales", error);
+    size_t count = q->scale_rows * q->scale_cols, seen = SIZE_MAX;
+    *scale = nib_alloc_raw(count * parts, sizeof **scale, "decoded scales", error);
+    *inverse = nib_alloc_raw(count * parts, sizeof **inverse, "inverse scales", error);
     if (*scale == NULL || *inverse == NULL) return NIB_ENOMEM;
     float tensor_scale = q->tensor_scale_decode;
     for (size_t i = 0; i < count; i++) {
         uint32_t code = 0;
         for (unsigned k = 0; k < q->scale_bytes; k++) code |= (uint32_t)q->scales[i * q->scale_bytes + k] << (8 * k);
-        if (q->line_amax != NULL && i % q->scale_cols == 0)
-            tensor_scale = nib_tensor_scale_of_amax(quantizer, dtype, q->line_amax[i / q->scale_cols]).decode;
-        double s = (double)nib_scale_decode(format, code) * (double)tensor_scale;
-        (*scale)[i] = s;
-        (*inverse)[i] = s == 0 ? 0 : 1 / s;
+        size_t here = i / q->scale_cols * q->line_parts +
+                      nib_tensor_part(quantizer, i % q->scale_cols * quantizer->block->block_cols);
+        if (q->line_amax != NULL && here != seen)
+            tensor_scale = nib_tensor_scale_of_amax(quantizer, dtype, q->line_amax[here]).decode;
+        seen = here;
+        for (unsigned p = 0; p < parts; p++) {
+            double s = (double)nib_scale_decode_part(quantizer->block->scale, code, p) * (double)tensor_scale;
+            (*scale)[i * parts + p] = s;
+            (*inverse)[i * parts + p] = s == 0 ? 0 : 1 / s;
+        }
     }
     return NIB_OK;
 }
@@ -95,7 +102,7 @@ static void count_scales(const struct nib_scale *format, const struct nib_quanti
     for (size_t i = 0; i < q->scale_rows * q->scale_cols; i++) {
         const uint8_t *bytes = q->scales + i * q->scale_bytes; /* little-endian */
         uint32_t top = q->scale_bytes == 1 ? 0 : (uint32_t)bytes[q->scale_bytes - 1] << 8 | bytes[q->scale_bytes - 2];
-        bins[format->bytes == 1 ? bytes[0] : top >> 7 & 0xFF]++;
+        bins[format->bytes == 1 || format->kind == NIB_SCALE_HIF4 ? bytes[0] : top >> 7 & 0xFF]++;
     }
 }
 
@@ -198,16 +205,18 @@ enum nib_status nib_parts_cut(const struct nib_parts *parts, size_t elements, st
 
 enum nib_status nib_parts_add(struct nib_parts *parts, const struct nib_part *part, struct nib_view x,
                               const struct nib_quantized *q, struct nib_error *error) {
+    const unsigned of_block = nib_scale_parts(parts->block->scale);
     struct pass pass = {.x = x,
                         .codes = q->codes,
                         .along_cols = parts->axis == NIB_ALONG_COLS,
                         .block_across = parts->block->block_rows,
                         .block_along = parts->block->block_cols,
-                        .scale_cols = q->scale_cols,
+                        .scale_along = parts->block->block_cols / of_block,
+                        .scale_cols = q->scale_cols * of_block,
                         .levels = parts->levels};
     double *scale = NULL, *inverse = NULL;
     struct nib_fpenv saved = nib_fpenv_enter();
-    enum nib_status status = decode_scales(parts->quantizer, parts->block->scale, x.dtype, q, &scale, &inverse, error);
+    enum nib_status status = decode_scales(parts->quantizer, x.dtype, q, of_block, &scale, &inverse, error);
     nib_fpenv_leave(saved);
     if (status == NIB_OK) {
         pass.scale = scale;

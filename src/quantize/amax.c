@@ -34,24 +34,39 @@ static uint32_t amax_without_nan(const struct nib_view *x, size_t offset, size_t
     return most;
 }
 
+/* Bits of the largest magnitude of a piece. */
+static uint32_t piece_bits(const struct nib_quantizer *q, const struct nib_view *x, const struct nib_isa *isa,
+                           size_t offset, size_t count) {
+    bool skip = q->axes.amax_nan == NIB_AMAX_NAN_SKIP && q->axes.tensor_amax_nan == NIB_TENSOR_AMAX_NAN_SAME;
+    uint32_t here = piece_amax(x, isa, offset, count);
+    return skip && here > NIB_BITS_INFINITY ? amax_without_nan(x, offset, count) : here;
+}
+
+static float amax_of_bits(const struct nib_quantizer *q, uint32_t most) {
+    if (most == NIB_BITS_INFINITY && q->axes.amax_inf == NIB_AMAX_INF_MAX) return FLT_MAX;
+    return most > NIB_BITS_INFINITY ? NAN : nib_float_of_bits(most);
+}
+
+float nib_amax_of_run(const struct nib_quantizer *q, const struct nib_view *x, const struct nib_isa *isa, size_t offset,
+                      size_t count) {
+    return amax_of_bits(q, piece_bits(q, x, isa, offset, count));
+}
+
 float nib_amax_compute(const struct nib_quantizer *q, struct nib_view x, int threads, const struct nib_isa *isa) {
     bool dense = x.stride == x.cols;
     size_t lines = dense ? 1 : x.rows, length = dense ? x.rows * x.cols : x.cols;
     size_t pieces = (length + PIECE - 1) / PIECE;
-    bool skip = q->axes.amax_nan == NIB_AMAX_NAN_SKIP && q->axes.tensor_amax_nan == NIB_TENSOR_AMAX_NAN_SAME;
     uint32_t most = 0;
 #pragma omp parallel for num_threads(nib_threads_for(threads, lines *pieces)) reduction(max : most) schedule(static)
     for (size_t i = 0; i < lines * pieces; i++) {
         struct nib_fpenv saved = nib_fpenv_enter();
         size_t start = i % pieces * PIECE, offset = i / pieces * x.stride + start;
         size_t count = length - start < PIECE ? length - start : PIECE;
-        uint32_t here = piece_amax(&x, isa, offset, count);
-        if (skip && here > NIB_BITS_INFINITY) here = amax_without_nan(&x, offset, count);
+        uint32_t here = piece_bits(q, &x, isa, offset, count);
         most = here > most ? here : most;
         nib_fpenv_leave(saved);
     }
-    if (most == NIB_BITS_INFINITY && q->axes.amax_inf == NIB_AMAX_INF_MAX) return FLT_MAX;
-    return most > NIB_BITS_INFINITY ? NAN : nib_float_of_bits(most);
+    return amax_of_bits(q, most);
 }
 
 enum nib_status nib_tensor_amax(const struct nib_quantizer *q, struct nib_view x, int threads, float *out,

@@ -11,15 +11,23 @@ static uint32_t scale_at(const struct nib_quantized *t, size_t row, size_t colum
     return code;
 }
 
-/* One line of blocks: the 16 values of each block scale are computed once and looked up. */
+/* One line of blocks: the 16 values of each block scale, or of each part of a block, are computed once and looked up. */
 static void line_of_blocks(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
                            const struct nib_quantized *in, size_t line, float *values) {
     bool along_cols = in->axis == NIB_ALONG_COLS;
-    size_t inner = along_cols ? in->cols : in->rows, size = q->block->block_cols;
+    const unsigned parts = nib_scale_parts(q->block->scale);
+    size_t inner = along_cols ? in->cols : in->rows, block = q->block->block_cols, size = block / parts;
+    struct nib_tensor_scale own = *t;
+    size_t seen = SIZE_MAX;
     for (size_t start = 0; start < inner; start += size) {
         float value[NIB_CODES];
-        uint32_t scale = scale_at(in, line / q->block->block_rows, start / size);
-        for (unsigned code = 0; code < NIB_CODES; code++) value[code] = nib_ref_dequantize(q, t, scale, (uint8_t)code);
+        size_t here = line * in->line_parts + nib_tensor_part(q, start);
+        if (in->line_amax != NULL && here != seen) own = nib_tensor_scale_of_amax(q, NIB_F32, in->line_amax[here]);
+        seen = here;
+        uint32_t scale = scale_at(in, line / q->block->block_rows, start / block);
+        unsigned part = (unsigned)(start % block / size);
+        for (unsigned code = 0; code < NIB_CODES; code++)
+            value[code] = nib_ref_dequantize(q, &own, scale, part, (uint8_t)code);
         size_t end = inner - start < size ? inner : start + size;
         for (size_t j = start; j < end; j++) {
             size_t at = along_cols ? line * in->cols + j : j * in->cols + line;
@@ -53,11 +61,7 @@ enum nib_status nib_dequantize(const struct nib_quantizer *q, const struct nib_q
     {
         struct nib_fpenv saved = nib_fpenv_enter();
 #pragma omp for schedule(static)
-        for (size_t line = 0; line < lines; line++) {
-            struct nib_tensor_scale own = t;
-            if (in->line_amax != NULL) own = nib_tensor_scale_of_amax(q, NIB_F32, in->line_amax[line]);
-            line_of_blocks(q, &own, in, line, values);
-        }
+        for (size_t line = 0; line < lines; line++) line_of_blocks(q, &t, in, line, values);
         nib_fpenv_leave(saved);
     }
     return NIB_OK;

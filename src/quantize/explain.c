@@ -33,6 +33,22 @@ static void explain_block(const struct nib_quantizer *q, const struct nib_walk *
     nib_ref_quantize(q, t, &block);
 }
 
+/* The elements whose amax decides on the tensor scale of element (row, col). */
+static struct nib_view scope_of(const struct nib_quantizer *q, struct nib_view x, bool along_cols, size_t row,
+                                size_t col) {
+    if (!nib_tensor_scoped(q)) return x;
+    size_t size = x.dtype == NIB_F32 ? 4 : 2, inner = along_cols ? x.cols : x.rows, start = 0;
+    if (q->axes.tensor_scope == NIB_TENSOR_SCOPE_1X128) {
+        start = (along_cols ? col : row) / NIB_TENSOR_SEGMENT * NIB_TENSOR_SEGMENT;
+        inner = inner - start < NIB_TENSOR_SEGMENT ? inner - start : NIB_TENSOR_SEGMENT;
+    }
+    size_t first_row = along_cols ? row : start, first_col = along_cols ? start : col;
+    x.data = (const char *)x.data + (first_row * x.stride + first_col) * size;
+    x.rows = along_cols ? 1 : inner;
+    x.cols = along_cols ? inner : 1;
+    return x;
+}
+
 enum nib_status nib_quantize_explain(const struct nib_quantizer *q, struct nib_view x,
                                      const struct nib_quantize_options *given, size_t row, size_t col,
                                      struct nib_trace *out, struct nib_error *error) {
@@ -64,8 +80,8 @@ enum nib_status nib_quantize_explain(const struct nib_quantizer *q, struct nib_v
     struct nib_fpenv saved = nib_fpenv_enter();
     struct nib_tensor_scale scale;
     struct nib_trace trace = {0};
-    status = nib_tensor_scale_choose(q, x, options, isa, &scale, error);
     bool along_cols = options->axis == NIB_ALONG_COLS;
+    status = nib_tensor_scale_choose(q, scope_of(q, x, along_cols, row, col), options, isa, &scale, error);
     if (status == NIB_OK)
         explain_block(q, &walk, isa, &scale, along_cols ? row : col, along_cols ? col : row, scratch, &trace);
     nib_fpenv_leave(saved);

@@ -8,16 +8,12 @@
 #include "quantize/eden.h"
 #include "quantize/stages.h"
 
-enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct nib_view x,
-                                        const struct nib_quantize_options *options, const struct nib_isa *isa,
-                                        struct nib_tensor_scale *out, struct nib_error *error) {
-    if (!q->block->has_tensor_scale) {
-        if (options->has_tensor_amax || options->has_tensor_scale)
-            return nib_fail(error, NIB_EINVAL, "block format %s of quantizer %s has no tensor scale", q->block->name,
-                            q->name);
-        *out = nib_tensor_scale_none(q, x.dtype);
-        return NIB_OK;
-    }
+enum nib_status nib_tensor_scale_check(const struct nib_quantizer *q, const struct nib_quantize_options *options,
+                                       struct nib_error *error) {
+    bool given = options->has_tensor_amax || options->has_tensor_scale;
+    if (!q->block->has_tensor_scale && given)
+        return nib_fail(error, NIB_EINVAL, "block format %s of quantizer %s has no tensor scale", q->block->name,
+                        q->name);
     if (options->has_tensor_amax && options->has_tensor_scale)
         return nib_fail(error, NIB_EINVAL, "a tensor amax and a tensor scale are both given; expected one");
     if (options->has_tensor_amax && !(options->tensor_amax >= 0))
@@ -25,27 +21,57 @@ enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct ni
                         (double)options->tensor_amax);
     if (options->has_tensor_scale && !(options->tensor_scale_encode > 0 && options->tensor_scale_decode > 0))
         return nib_fail(error, NIB_EINVAL, "tensor scale: expected a number above 0");
-    if (options->has_tensor_scale)
-        *out = nib_tensor_scale_given(q, x.dtype, options->tensor_scale_encode, options->tensor_scale_decode);
-    else {
-        float amax = options->tensor_amax;
-        enum nib_status status = options->has_tensor_amax ? NIB_OK : nib_amax_choose(q, x, options, isa, &amax, error);
-        if (status != NIB_OK) return status;
-        *out = nib_tensor_scale_of_amax(q, x.dtype, amax);
-    }
     return NIB_OK;
 }
 
-static struct nib_scratch **scratches_new(const struct nib_walk *walk, int count, struct nib_error *error) {
+struct nib_tensor_scale nib_tensor_scale_from(const struct nib_quantizer *q, enum nib_dtype dtype,
+                                              const struct nib_quantize_options *options, float amax) {
+    if (!q->block->has_tensor_scale) return nib_tensor_scale_none(q, dtype);
+    if (options->has_tensor_scale)
+        return nib_tensor_scale_given(q, dtype, options->tensor_scale_encode, options->tensor_scale_decode);
+    return nib_tensor_scale_of_amax(q, dtype, options->has_tensor_amax ? options->tensor_amax : amax);
+}
+
+enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct nib_view x,
+                                        const struct nib_quantize_options *options, const struct nib_isa *isa,
+                                        struct nib_tensor_scale *out, struct nib_error *error) {
+    float amax = 0;
+    enum nib_status status = nib_tensor_scale_check(q, options, error);
+    bool computed = q->block->has_tensor_scale && !options->has_tensor_amax && !options->has_tensor_scale;
+    if (status == NIB_OK && computed) status = nib_amax_choose(q, x, options, isa, &amax, error);
+    if (status == NIB_OK) *out = nib_tensor_scale_from(q, x.dtype, options, amax);
+    return status;
+}
+
+enum nib_status nib_walk_prepare(const struct nib_quantizer *q, struct nib_walk *walk, struct nib_error *error) {
+    if (q->axes.scale_correction != NIB_SCALE_CORRECTION_EDEN) return NIB_OK;
+    size_t group = NIB_EDEN_GROUP, padded = (walk->inner + group - 1) / group * group;
+    if (q->block->block_rows != 1 || group % q->block->block_cols != 0)
+        return nib_fail(error, NIB_EINVAL,
+                        "scale_correction eden of quantizer %s: expected blocks of 1 x 16 or 1 x 32", q->name);
+    if (walk->inner != padded)
+        return nib_fail(error, NIB_EINVAL,
+                        "%zu elements along the axis are no whole groups of %d for scale_correction eden; "
+                        "pad them to %zu",
+                        walk->inner, NIB_EDEN_GROUP, padded);
+    nib_walk_deepen(walk, group / q->block->block_cols);
+    return NIB_OK;
+}
+
+struct nib_scratch **nib_scratches_new(const struct nib_walk *walk, int count, struct nib_error *error) {
     struct nib_scratch **all = nib_alloc((size_t)count, sizeof *all, "work space", error);
     for (int i = 0; all != NULL && i < count; i++) {
         all[i] = nib_scratch_new(walk, error);
         if (all[i] != NULL) continue;
-        while (i-- > 0) nib_scratch_free(all[i]);
-        free(all);
+        nib_scratches_free(all, i);
         return NULL;
     }
     return all;
+}
+
+void nib_scratches_free(struct nib_scratch **scratches, int count) {
+    for (int i = 0; i < count; i++) nib_scratch_free(scratches[i]);
+    free(scratches);
 }
 
 /* Below this many tiles (of 64 blocks) another thread costs more than it saves. */
@@ -55,7 +81,7 @@ static enum nib_status run(const struct nib_stages *stages, const struct nib_wal
                            struct nib_quantized *out, struct nib_specials *specials, struct nib_error *error) {
     size_t tiles = walk->tiles_across * walk->tiles_along;
     threads = nib_threads_for(threads, (tiles + TILES_A_THREAD - 1) / TILES_A_THREAD);
-    struct nib_scratch **scratches = scratches_new(walk, threads, error);
+    struct nib_scratch **scratches = nib_scratches_new(walk, threads, error);
     if (scratches == NULL) return NIB_ENOMEM;
     uint64_t nan = 0, inf = 0;
     int worker = 0;
@@ -72,14 +98,13 @@ static enum nib_status run(const struct nib_stages *stages, const struct nib_wal
         inf += here.inf;
         nib_fpenv_leave(saved);
     }
-    for (int i = 0; i < threads; i++) nib_scratch_free(scratches[i]);
-    free(scratches);
+    nib_scratches_free(scratches, threads);
     *specials = (struct nib_specials){nan, inf};
     return NIB_OK;
 }
 
-/* Everything about one tensor, or about one line of it where each line has a tensor scale of its own. */
-static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_view x,
+/* A tensor with one scale, or none. */
+static enum nib_status quantize_whole(const struct nib_quantizer *q, struct nib_view x,
                                      const struct nib_quantize_options *options, const struct nib_sr_source *random,
                                      const struct nib_isa *isa, bool reference, struct nib_quantized *out,
                                      struct nib_error *error) {
@@ -92,18 +117,8 @@ static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_v
     nib_stages_make(q, &scale, isa, reference, &stages);
     nib_walk_make(q, x, options->axis, &walk);
     walk.random = *random;
-    if (q->axes.scale_correction == NIB_SCALE_CORRECTION_EDEN) {
-        size_t group = NIB_EDEN_GROUP, padded = (walk.inner + group - 1) / group * group;
-        if (q->block->block_rows != 1 || group % q->block->block_cols != 0)
-            return nib_fail(error, NIB_EINVAL,
-                            "scale_correction eden of quantizer %s: expected blocks of 1 x 16 or 1 x 32", q->name);
-        if (walk.inner != padded)
-            return nib_fail(error, NIB_EINVAL,
-                            "%zu elements along the axis are no whole groups of %d for scale_correction eden; "
-                            "pad them to %zu",
-                            walk.inner, NIB_EDEN_GROUP, padded);
-        nib_walk_deepen(&walk, group / q->block->block_cols);
-    }
+    status = nib_walk_prepare(q, &walk, error);
+    if (status != NIB_OK) return status;
     bool fits;
     status = nib_walk_rotate(options->rotation, isa, &walk, &fits, error);
     if (status == NIB_OK) status = run(&stages, &walk, options->threads, out, &specials, error);
@@ -113,43 +128,6 @@ static enum nib_status quantize_part(const struct nib_quantizer *q, struct nib_v
     out->tensor_scale_decode = scale.decode;
     out->nan_count = specials.nan;
     out->inf_count = specials.inf;
-    return NIB_OK;
-}
-
-/* One tensor scale per line: each line is a tensor that writes into its part of the buffers. */
-static enum nib_status quantize_lines(const struct nib_quantizer *q, struct nib_view x,
-                                      const struct nib_quantize_options *options, const struct nib_sr_source *random,
-                                      const struct nib_isa *isa, bool reference, struct nib_quantized *out,
-                                      struct nib_error *error) {
-    bool along_cols = options->axis == NIB_ALONG_COLS;
-    size_t lines = along_cols ? x.rows : x.cols, element = x.dtype == NIB_F32 ? 4 : 2;
-    struct nib_quantized total = *out;
-    total.tensor_amax = 0;
-    total.nan_count = total.inf_count = 0;
-    for (size_t i = 0; i < lines; i++) {
-        struct nib_view line = {(const char *)x.data + i * element * (along_cols ? x.stride : 1), x.dtype,
-                                along_cols ? 1 : x.rows, along_cols ? x.cols : 1, x.stride};
-        struct nib_quantized part = *out;
-        size_t at = i * (along_cols ? out->cols : 1);
-        part.scale_rows = 1;
-        if (part.codes != NULL) part.codes += at;
-        if (part.values != NULL) part.values += at;
-        if (part.packed != NULL) part.packed += i * out->packed_stride;
-        if (part.scales != NULL) part.scales += i * out->scale_cols * out->scale_bytes;
-        struct nib_sr_source here = *random;
-        here.first += i * (along_cols ? random->cols : 1);
-        enum nib_status status = quantize_part(q, line, options, &here, isa, reference, &part, error);
-        if (status != NIB_OK) return status;
-        if (out->line_amax != NULL) out->line_amax[i] = part.tensor_amax;
-        if (!(part.tensor_amax <= total.tensor_amax)) {
-            total.tensor_amax = part.tensor_amax;
-            total.tensor_scale_encode = part.tensor_scale_encode;
-            total.tensor_scale_decode = part.tensor_scale_decode;
-        }
-        total.nan_count += part.nan_count;
-        total.inf_count += part.inf_count;
-    }
-    *out = total;
     return NIB_OK;
 }
 
@@ -168,9 +146,8 @@ enum nib_status nib_quantize(const struct nib_quantizer *q, struct nib_view x, c
     if (status == NIB_OK) status = nib_rotate_apart(q, isa, &x, &copy, &rotated, error);
     if (status != NIB_OK) return status;
     struct nib_fpenv saved = nib_fpenv_enter();
-    bool by_line = q->block->has_tensor_scale && q->axes.tensor_scope == NIB_TENSOR_SCOPE_ROW;
-    status = by_line ? quantize_lines(q, x, options, &random, isa, reference, out, error)
-                     : quantize_part(q, x, options, &random, isa, reference, out, error);
+    status = nib_tensor_scoped(q) ? nib_quantize_scoped(q, x, options, &random, isa, reference, out, error)
+                                  : quantize_whole(q, x, options, &random, isa, reference, out, error);
     if (status == NIB_OK && q->axes.procedure == NIB_PROCEDURE_IQ4_NL) nib_ggml_stale_codes(q, x, out);
     nib_fpenv_leave(saved);
     free(rotated);

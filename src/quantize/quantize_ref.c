@@ -6,6 +6,7 @@
 #include "quantize/choice.h"
 #include "quantize/ref_e8m0.h"
 #include "quantize/ref_ggml.h"
+#include "quantize/ref_hif4.h"
 
 enum { CANDIDATE_MOST = 1024 }; /* elements of a block that chooses among candidates */
 
@@ -207,6 +208,10 @@ static void quantize_block(const struct nib_quantizer *q, const struct nib_tenso
         nib_ref_ggml_iq4_nl(q, block);
         return;
     }
+    if (q->axes.procedure == NIB_PROCEDURE_HIF4) {
+        nib_ref_hif4(q, block);
+        return;
+    }
     float amax = nib_ref_amax(q, block->x, block->count);
     nib_trace_number(trace, "block amax", "b", amax);
     struct nib_ref_scale s = nib_ref_scale_of(q, t, block->x, block->count, amax, 1);
@@ -234,14 +239,14 @@ static void quantize_block(const struct nib_quantizer *q, const struct nib_tenso
                   block->codes[block->traced], block->values[block->traced]);
 }
 
-float nib_ref_dequantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, uint32_t scale,
+float nib_ref_dequantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, uint32_t scale, unsigned part,
                          uint8_t code) {
     bool int4 = is_int4(q, scale);
     struct nib_ref_scale s = {.code = scale};
     if (q->block->scale->kind == NIB_SCALE_E8M0)
         s.value = nib_ref_e8m0_decode(q, scale);
     else
-        s.value = nib_scale_decode(q->block->scale, int4 ? scale & 0x7F : scale);
+        s.value = nib_scale_decode_part(q->block->scale, int4 ? scale & 0x7F : scale, part);
     float level = int4 ? int4_level(code) : q->block->element->level[code];
     if (level == 0 && q->axes.value_zero == NIB_VALUE_ZERO_PLUS) level = 0;
     return nib_ref_value(q, t, &s, level);

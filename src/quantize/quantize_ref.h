@@ -40,8 +40,9 @@ struct nib_ref_block {
     size_t traced;
 };
 void nib_ref_quantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_ref_block *block);
-/* The value of a stored code in a block of that stored scale. */
-float nib_ref_dequantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, uint32_t scale, uint8_t code);
+/* The value of a stored code in that part (nib_scale_parts) of a block of that stored scale. */
+float nib_ref_dequantize(const struct nib_quantizer *q, const struct nib_tensor_scale *t, uint32_t scale, unsigned part,
+                         uint8_t code);
 /* The largest magnitude of `count` numbers, as the axes say. */
 float nib_ref_amax(const struct nib_quantizer *q, const float *x, size_t count);
 

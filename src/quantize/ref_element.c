@@ -58,6 +58,9 @@ static float scaled(const struct nib_quantizer *q, const struct nib_tensor_scale
         return x * nib_float_of_bits(nib_bits_of_bf16(nib_bf16_of_bits(nib_bits_of_float(r))));
     case NIB_ELEMENT_X_OVER_S_DIV_S: return x / nib_div_full(s, S);
     case NIB_ELEMENT_X_APPROX_S_3: return nib_flush(nib_div_approx_ftz(x, s) * 3);
+    case NIB_ELEMENT_X_RCP_SD:
+        r = nib_flush(s * D);
+        return nib_flush(nib_flush(x) * (r == 0 ? 0 : nib_rcp_approx_ftz(r)));
     case NIB_ELEMENT_X_OVER_S: return x / s;
     case NIB_ELEMENT_X_DIV_S: return nib_div_full(x, s);
     case NIB_ELEMENT_X_RS: return x * (1.0f / s);

@@ -24,6 +24,13 @@ static float three_quarters_scale(float b) {
     return nib_div_full(power, 0.75f);
 }
 
+/* b with the sign of the first element of that magnitude. */
+static float with_sign(const float *x, size_t count, float b) {
+    for (size_t i = 0; i < count; i++)
+        if (fabsf(x[i]) == b) return copysignf(b, x[i]);
+    return b;
+}
+
 static float formula(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const float *x, size_t count,
                      float b, float expand) {
     const float S = t->encode, D = t->decode, Q = t->block_target, rQ = t->block_reciprocal;
@@ -49,6 +56,8 @@ static float formula(const struct nib_quantizer *q, const struct nib_tensor_scal
     case NIB_BLOCK_SCALE_POW2_3_4: return three_quarters_scale(b);
     case NIB_BLOCK_SCALE_ONE: return 1;
     case NIB_BLOCK_SCALE_QUEST: return quest_scale(x, count);
+    case NIB_BLOCK_SCALE_B_APPROX_D_Q: return nib_div_approx_ftz(nib_div_approx_ftz(b, D), Q) * expand;
+    case NIB_BLOCK_SCALE_SIGNED: return with_sign(x, count, b);
     case NIB_AXIS_block_scale_COUNT: break;
     }
     return NAN;
@@ -57,7 +66,7 @@ static float formula(const struct nib_quantizer *q, const struct nib_tensor_scal
 static float bounded(const struct nib_axes *axes, float scale) {
     if (isnan(scale) && axes->scale_bound_nan == NIB_SCALE_BOUND_NAN_KEEP) return scale;
     if (!isinf(axes->scale_max)) scale = fminf(scale, axes->scale_max);
-    if (scale < axes->scale_min) scale = axes->scale_min;
+    if (axes->scale_min > 0 && scale < axes->scale_min) scale = axes->scale_min;
     return scale;
 }
 

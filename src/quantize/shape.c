@@ -15,7 +15,8 @@ static struct nib_quantized shape_of(const struct nib_quantizer *q, size_t rows,
                                   .scale_rows = ceil_div(outer, q->block->block_rows),
                                   .scale_cols = ceil_div(inner, q->block->block_cols),
                                   .scale_bytes = q->block->scale->bytes,
-                                  .packed_stride = ceil_div(inner, 2)};
+                                  .packed_stride = ceil_div(inner, 2),
+                                  .line_parts = nib_tensor_scoped(q) ? nib_tensor_parts(q, inner) : 1};
 }
 
 enum nib_status nib_quantized_alloc(const struct nib_quantizer *q, size_t rows, size_t cols, enum nib_axis axis,
@@ -31,8 +32,8 @@ enum nib_status nib_quantized_alloc(const struct nib_quantizer *q, size_t rows, 
     if (want & NIB_WANT_SCALES) failed |= (made.scales = nib_alloc(scales, made.scale_bytes, "scales", error)) == NULL;
     if (want & NIB_WANT_VALUES)
         failed |= (made.values = nib_alloc(rows * cols, sizeof(float), "values", error)) == NULL;
-    bool by_line = q->block->has_tensor_scale && q->axes.tensor_scope == NIB_TENSOR_SCOPE_ROW;
-    if (by_line) failed |= (made.line_amax = nib_alloc(lines, sizeof(float), "tensor amax by line", error)) == NULL;
+    if (nib_tensor_scoped(q))
+        failed |= (made.line_amax = nib_alloc(lines * made.line_parts, sizeof(float), "tensor amax by line", error)) == NULL;
     if (failed) {
         nib_quantized_free(&made);
         return NIB_ENOMEM;

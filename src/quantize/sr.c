@@ -142,10 +142,19 @@ static uint32_t te_byte(const struct nib_sr_source *s, uint64_t row, uint64_t co
     return words.word[at / 4] >> 8 * (at % 4) & 0xFF;
 }
 
+/* The seed is 32 bits there. */
+static uint32_t tetrajet_word(const struct nib_sr_source *s, uint64_t index) {
+    uint32_t state = (uint32_t)s->seed + (uint32_t)(index & ~UINT64_C(3)) * 0x9E3779B1u;
+    state = state * 747796405u + 2891336453u;
+    for (unsigned i = 0; i <= index % 4; i++) state = state * 1664525u + 1013904223u;
+    return state;
+}
+
 static uint32_t word_of(const struct nib_sr_source *s, uint64_t index) {
     switch (s->kind) {
     case NIB_SR_SOURCE_TRITON: return nib_philox(s->seed, index, 0).word[0];
     case NIB_SR_SOURCE_TORCH: return nib_philox(s->seed, s->stream, index).word[0];
+    case NIB_SR_SOURCE_TETRAJET: return tetrajet_word(s, index);
     default: return te_byte(s, index / s->cols, index % s->cols);
     }
 }

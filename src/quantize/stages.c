@@ -115,10 +115,8 @@ static bool drops_bits(const struct nib_quantizer *q) {
     return q->axes.rounding == NIB_ROUNDING_RNE_DROP && q->rule.symmetric && q->block->element->level[1] == 0.5f;
 }
 
-static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_consts *k) {
-    const struct nib_scale *scale = q->block->scale;
-    const struct nib_element *element = q->block->element;
-    memset(k, 0, sizeof *k);
+/* What follows from the tensor scale. */
+static void fill_tensor(const struct nib_tensor_scale *t, struct nib_consts *k) {
     k->tensor = *t;
     k->target_x_brq = t->encode * t->block_reciprocal;
     k->target_x_decode = t->block_target * t->decode;
@@ -127,6 +125,13 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->approx_d = approx_reciprocal(t->decode);
     k->encode_reciprocal = 1.0f / t->encode;
     k->decode_reciprocal = 1.0f / t->decode;
+}
+
+static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_consts *k) {
+    const struct nib_scale *scale = q->block->scale;
+    const struct nib_element *element = q->block->element;
+    memset(k, 0, sizeof *k);
+    fill_tensor(t, k);
     k->scale_min = q->axes.scale_min;
     k->scale_max = q->axes.scale_max;
     k->element_emax = element->emax;
@@ -194,6 +199,7 @@ static nib_codec_stage *codec_of(const struct nib_quantizer *q, const struct nib
     case NIB_SCALE_MINIFLOAT: return rounding == NIB_SCALE_ROUND_NEAREST ? isa->codec[NIB_CODEC_MINIFLOAT] : NULL;
     case NIB_SCALE_BF16: return rounding == NIB_SCALE_ROUND_NEAREST && !replaced ? isa->codec[NIB_CODEC_BF16] : NULL;
     case NIB_SCALE_FP32: return rounding <= NIB_SCALE_ROUND_DOWN && !replaced ? isa->codec[NIB_CODEC_FP32] : NULL;
+    case NIB_SCALE_HIF4: break;
     }
     return NULL;
 }
@@ -214,10 +220,9 @@ static bool inf_is_screened(const struct nib_quantizer *q) {
 
 /* Axes that no stage knows must stand at their first choice, unless they only concern blocks that the reference gets.
  */
-static bool plain(const struct nib_quantizer *q, const struct nib_tensor_scale *t) {
+static bool plain(const struct nib_quantizer *q) {
     const struct nib_axes *axes = &q->axes;
-    bool empty_tensor = axes->tensor_zero != NIB_TENSOR_ZERO_FORMULA && t->amax == 0;
-    return !empty_tensor && axes->flush == NIB_FLUSH_OFF &&
+    return axes->flush == NIB_FLUSH_OFF &&
            (axes->element_inf == NIB_ELEMENT_INF_SATURATE || inf_is_screened(q)) &&
            axes->input_precision == NIB_INPUT_EXACT && axes->e8m0_low == NIB_E8M0_LOW_CLAMP &&
            axes->e8m0_high == NIB_E8M0_HIGH_CLAMP && axes->tiny_block == NIB_TINY_BLOCK_KEEP &&
@@ -236,10 +241,19 @@ static nib_error_stage *errors_of(const struct nib_quantizer *q, const struct ni
                                                               : NULL;
 }
 
+/* What a tensor scale decides: the last factor, and whether the stages can work with it at all. */
+static void choose_reference(struct nib_stages *stages, const struct nib_tensor_scale *t) {
+    const struct nib_axes *axes = &stages->q->axes;
+    bool empty = axes->tensor_zero != NIB_TENSOR_ZERO_FORMULA && t->amax == 0;
+    bool finite = isfinite(t->amax) && isfinite(t->encode) && isfinite(t->decode);
+    stages->second = axes->dequantize == NIB_DEQUANTIZE_QS_X_D ? t->decode : 1;
+    stages->reference = stages->incomplete || empty || !finite;
+}
+
 void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa,
                      bool reference, struct nib_stages *out) {
     const struct nib_axes *axes = &q->axes;
-    *out = (struct nib_stages){.q = q, .isa = isa, .second = 1};
+    *out = (struct nib_stages){.q = q, .isa = isa};
     fill_consts(q, t, &out->k);
     bool by_input = t->bf16 && axes->scale_precision == NIB_SCALE_PRECISION_INPUT;
     out->block_scale = by_input ? isa->block_scale_bf16[axes->block_scale] : isa->block_scale[axes->block_scale];
@@ -256,15 +270,20 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     out->encode = encoding == NIB_ENCODINGS ? NULL : isa->encode[out->operation][precision_of(q, t)][encoding];
     out->stochastic = stochastic_of(q, out);
     out->dequantize = isa->dequantize[axes->dequantize];
-    if (axes->dequantize == NIB_DEQUANTIZE_QS_X_D) out->second = t->decode;
     tabulate(q, t, out);
     bool complete = out->block_scale && out->codec && (out->factor || out->tabulated) &&
-                    (out->encode || out->stochastic) && (out->dequantize || out->back_tabulated) && plain(q, t);
+                    (out->encode || out->stochastic) && (out->dequantize || out->back_tabulated) && plain(q);
     out->errors = errors_of(q, isa);
     out->k.error_order = axes->error_order;
     if (axes->select != NIB_SELECT_NONE && out->errors == NULL) complete = false;
-    bool finite = isfinite(t->amax) && isfinite(t->encode) && isfinite(t->decode);
-    out->reference = reference || !complete || !finite;
+    out->incomplete = reference || !complete;
+    choose_reference(out, t);
+}
+
+void nib_stages_retarget(struct nib_stages *stages, const struct nib_tensor_scale *t) {
+    fill_tensor(t, &stages->k);
+    if (!stages->incomplete) tabulate(stages->q, t, stages);
+    choose_reference(stages, t);
 }
 
 enum { TILE_ELEMENTS = 1 << 14 }; /* a tile stays in the second-level cache, unless one block does not */
@@ -285,8 +304,17 @@ static void divide_walk(struct nib_walk *w) {
     w->tiles_along = ceil_div(w->inner, w->tile_inner);
 }
 
+/* Tiles that keep to one line, and to one segment of it. */
+static void narrow_walk(const struct nib_quantizer *q, struct nib_walk *w, size_t blocks) {
+    size_t most = smaller(NIB_TILE, at_least_one(TILE_ELEMENTS / w->block_size));
+    if (q->axes.tensor_scope == NIB_TENSOR_SCOPE_1X128) most = at_least_one(NIB_TENSOR_SEGMENT / w->block_size);
+    w->tile_rows = 1;
+    w->tile_blocks = q->axes.tensor_scope == NIB_TENSOR_SCOPE_1X128 ? most : smaller(blocks, most);
+    if (w->block_size % 2 != 0) w->tile_blocks += w->tile_blocks % 2;
+}
+
 void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis, struct nib_walk *out) {
-    struct nib_walk w = {.x = x, .axis = axis};
+    struct nib_walk w = {.x = x, .axis = axis, .scoped = nib_tensor_scoped(q)};
     w.outer = axis == NIB_ALONG_COLS ? x.rows : x.cols;
     w.inner = axis == NIB_ALONG_COLS ? x.cols : x.rows;
     w.block_rows = q->block->block_rows;
@@ -301,12 +329,13 @@ void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_ax
         w.tile_blocks = 1 + odd;
     if (odd && w.tile_blocks % 2 != 0) w.tile_blocks = w.tile_blocks > 1 ? w.tile_blocks - 1 : 2;
     w.tile_rows = at_least_one(bands / w.tile_blocks) * w.block_rows;
+    if (w.scoped) narrow_walk(q, &w, blocks);
     divide_walk(&w);
     *out = w;
 }
 
 void nib_walk_deepen(struct nib_walk *w, size_t blocks) {
-    if (w->axis != NIB_ALONG_ROWS || blocks <= w->tile_blocks || blocks * w->block_rows > NIB_TILE) return;
+    if (w->axis != NIB_ALONG_ROWS || w->scoped || blocks <= w->tile_blocks || blocks * w->block_rows > NIB_TILE) return;
     w->tile_blocks = blocks;
     w->tile_rows = NIB_TILE / (blocks * w->block_rows) * w->block_rows;
     divide_walk(w);

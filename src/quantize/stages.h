@@ -9,7 +9,8 @@
 struct nib_stages {
     const struct nib_quantizer *q;
     const struct nib_isa *isa;
-    bool reference; /* an axis has no stage function, or the caller asked for it */
+    bool incomplete; /* an axis has no stage function, or the caller asked for the reference */
+    bool reference;  /* that, or the tensor scale is none that the stages can work with */
     struct nib_consts k;
     nib_scale_stage *block_scale, *bound, *factor, *dequantize;
     nib_codec_stage *codec;
@@ -23,6 +24,8 @@ struct nib_stages {
 };
 void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa,
                      bool reference, struct nib_stages *out);
+/* The same for another tensor scale, of the same quantizer and type of input. */
+void nib_stages_retarget(struct nib_stages *stages, const struct nib_tensor_scale *t);
 
 /* The tensor seen along its reduction axis: `outer` lines of `inner` elements. A tile is tile_rows
  * lines by tile_blocks blocks; a block spans block_rows lines and block_size elements. */
@@ -33,6 +36,7 @@ struct nib_walk {
     unsigned block_rows, block_size;
     size_t tile_rows, tile_blocks, tile_inner; /* tile_inner = tile_blocks * block_size */
     size_t tiles_across, tiles_along;
+    bool scoped; /* tiles keep to one line, and to one segment of it */
     const struct nib_rotation *rotation; /* of what is loaded, or NULL */
     nib_rotate_kernel *rotate;
     struct nib_sr_source random; /* bytes = 0 where rounding is not stochastic */
@@ -75,6 +79,26 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
 enum nib_status nib_sr_source_choose(const struct nib_quantizer *q, struct nib_view x,
                                      const struct nib_quantize_options *options, struct nib_sr_source *out,
                                      struct nib_error *error);
+
+/* Where lines or segments of them have tensor scales of their own (nib_tensor_scoped): each is scaled, then quantized
+ * tile by tile. */
+enum nib_status nib_quantize_scoped(const struct nib_quantizer *q, struct nib_view x,
+                                    const struct nib_quantize_options *options, const struct nib_sr_source *random,
+                                    const struct nib_isa *isa, bool reference, struct nib_quantized *out,
+                                    struct nib_error *error);
+/* Buffers for each of `count` workers; NULL without memory. */
+struct nib_scratch **nib_scratches_new(const struct nib_walk *walk, int count, struct nib_error *error);
+void nib_scratches_free(struct nib_scratch **scratches, int count);
+/* What scale_correction asks of the walk; NIB_EINVAL where the shape does not allow it. */
+enum nib_status nib_walk_prepare(const struct nib_quantizer *q, struct nib_walk *walk, struct nib_error *error);
+/* Largest magnitude of `count` elements in a row from `offset` on, as the axes say. */
+float nib_amax_of_run(const struct nib_quantizer *q, const struct nib_view *x, const struct nib_isa *isa, size_t offset,
+                      size_t count);
+/* A tensor scale that the caller gave or one from an amax; checks what was given. */
+enum nib_status nib_tensor_scale_check(const struct nib_quantizer *q, const struct nib_quantize_options *options,
+                                       struct nib_error *error);
+struct nib_tensor_scale nib_tensor_scale_from(const struct nib_quantizer *q, enum nib_dtype dtype,
+                                              const struct nib_quantize_options *options, float amax);
 
 /* Makes tiles that lie across the lines at least so many blocks deep, if they can be. */
 void nib_walk_deepen(struct nib_walk *walk, size_t blocks);

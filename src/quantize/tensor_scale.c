@@ -30,6 +30,7 @@ static float guarded_encode(const struct nib_axes *axes, float encode, float ama
     case NIB_TENSOR_GUARD_EMPTY: return amax == 0 ? 1 : encode;
     case NIB_TENSOR_GUARD_NONE:
     case NIB_TENSOR_GUARD_POSITIVE:
+    case NIB_TENSOR_GUARD_DECODE_ZERO:
     case NIB_AXIS_tensor_scale_guard_COUNT: break;
     }
     return encode;
@@ -38,6 +39,7 @@ static float guarded_encode(const struct nib_axes *axes, float encode, float ama
 static float guarded_decode(const struct nib_axes *axes, float decode, float amax) {
     if (axes->tensor_scale_guard == NIB_TENSOR_GUARD_EMPTY && amax == 0) return 1;
     if (axes->tensor_scale_guard == NIB_TENSOR_GUARD_POSITIVE && !(decode > 0)) return 1e-12f;
+    if (axes->tensor_scale_guard == NIB_TENSOR_GUARD_DECODE_ZERO && decode == 0) return 1;
     return decode;
 }
 
@@ -57,6 +59,9 @@ struct nib_tensor_scale nib_tensor_scale_of_amax(const struct nib_quantizer *q, 
     case NIB_TENSOR_SCALE_G_TIMES_RT: t.decode = g * t.target_reciprocal, encode_first = false; break;
     case NIB_TENSOR_SCALE_G_DIV_T_Q:
         t.decode = nib_div_full(nib_div_full(g, T), t.block_target), encode_first = false;
+        break;
+    case NIB_TENSOR_SCALE_G_APPROX_T_Q:
+        t.decode = nib_div_approx_ftz(nib_div_approx_ftz(g, T), t.block_target), encode_first = false;
         break;
     case NIB_TENSOR_SCALE_DOUBLE:
         t.encode_double = 448.0 * (double)nib_div_approx_ftz(t.block_target, g);
