@@ -12,6 +12,7 @@ static const struct {
     {"list", "elements"},
     {"show", "e2m1"},
     {"show", "quantizers/te-nvfp4"},
+    {"show", "axes"},
     {"round", "--format e2m1 2.5 -0.75 inf nan"},
     {"round", "--format e4m3 448 1e9"},
     {"inspect", "'" NIB_DATA_DIR "/bytelm-8m.safetensors'"},
