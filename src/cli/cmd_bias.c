@@ -324,16 +324,6 @@ static void note_left_out(const struct nib_call *call, const struct nib_bias_res
                         nib_bias_rotation_name(result, rotations - 1));
 }
 
-/* What the figure is written to before it is renamed. */
-static void guard_plot(const char *prefix) {
-    static const char *const endings[] = {"gp", "png", "pdf"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        char path[4200];
-        snprintf(path, sizeof path, "%s.%s.part", prefix, endings[i]);
-        nib_signals_guard(path);
-    }
-}
-
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *arguments = call->options;
     if (call->value_count == 0 && arguments->distributions.count == 0)
@@ -382,7 +372,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = store(call, &formats, result, tables.expected, file, error);
     else
         nib_result_abandon(file);
-    if (arguments->plot != NULL) guard_plot(arguments->plot);
+    if (arguments->plot != NULL) nib_signals_guard_figure(arguments->plot);
     if (status == NIB_OK && arguments->plot != NULL)
         status = arguments->figure == 1 ? nib_plot_usage(tables.totals, arguments->plot, error)
                                         : nib_plot_bias(tables.totals, arguments->plot, error);

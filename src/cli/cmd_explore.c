@@ -294,16 +294,11 @@ enum { FIGURE_GRIDS, FIGURE_PARETO, FIGURE_HEAT, FIGURE_CREST };
 static enum nib_status draw(const struct arguments *a, const struct formats *formats,
                             const struct nib_explore_result *result, const struct nib_table *table,
                             struct nib_error *error) {
-    static const char *const endings[] = {"gp", "png", "pdf"};
     int figure = a->figure >= 0                       ? a->figure
                  : a->integers > 0                    ? FIGURE_PARETO
                  : result->count > result->group_size ? FIGURE_HEAT
                                                       : FIGURE_GRIDS;
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        char path[4200];
-        snprintf(path, sizeof path, "%s.%s.part", a->plot, endings[i]);
-        nib_signals_guard(path);
-    }
+    nib_signals_guard_figure(a->plot);
     if (figure == FIGURE_PARETO) return nib_plot_pareto(table, a->plot, error);
     if (figure == FIGURE_HEAT) return nib_plot_heat(table, a->plot, error);
     struct nib_table *own = NULL;

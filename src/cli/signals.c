@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { GUARDS = 8 };
+enum { GUARDS = 32 };
 
 static char guarded[GUARDS][PATH_MAX];
 static volatile sig_atomic_t in_use[GUARDS], bar_visible;
@@ -46,6 +46,14 @@ void nib_signals_guard(const char *path) {
         if (in_use[i]) continue;
         if (snprintf(guarded[i], sizeof guarded[i], "%s", path) < (int)sizeof guarded[i]) in_use[i] = 1;
         return;
+    }
+}
+
+void nib_signals_guard_figure(const char *prefix) {
+    static const char *const endings[] = {"gp", "png", "pdf"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        char path[PATH_MAX];
+        if (snprintf(path, sizeof path, "%s.%s.part", prefix, endings[i]) < (int)sizeof path) nib_signals_guard(path);
     }
 }
 

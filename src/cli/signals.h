@@ -10,8 +10,10 @@ void nib_signals_install(void);
 void nib_signals_guard_output(const char *path);
 /* Whether a progress bar stands on the terminal, to be erased on interruption. */
 void nib_signals_bar(bool visible);
-/* Guards a file that is removed on interruption; at most 8 at a time. The path is copied. */
+/* Guards a file that is removed on interruption; at most 32 at a time. The path is copied. */
 void nib_signals_guard(const char *path);
+/* What a figure PREFIX is written to before it is renamed. */
+void nib_signals_guard_figure(const char *prefix);
 void nib_signals_release(const char *path);
 
 #endif

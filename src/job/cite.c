@@ -22,3 +22,15 @@ void nib_cite_rotation(struct nib_provenance *provenance, const struct nib_rotat
     snprintf(name, sizeof name, "rotations/%s", nib_rotation_name(rotation));
     nib_provenance_add_format(provenance, name, nib_rotation_text(rotation), nib_rotation_sha256(rotation));
 }
+
+void nib_cite_recipe(struct nib_provenance *provenance, const struct nib_recipe *recipe) {
+    char name[128];
+    snprintf(name, sizeof name, "recipes/%s", nib_recipe_name(recipe));
+    nib_provenance_add_format(provenance, name, nib_recipe_text(recipe), nib_recipe_sha256(recipe));
+    for (int slot = 0; slot < NIB_SLOTS; slot++) {
+        const struct nib_quantizer *quantizer = nib_recipe_quantizer(recipe, (enum nib_slot)slot);
+        const struct nib_rotation *rotation = nib_recipe_rotation(recipe, (enum nib_slot)slot);
+        if (quantizer != NULL) nib_cite_quantizer(provenance, quantizer);
+        if (rotation != NULL) nib_cite_rotation(provenance, rotation);
+    }
+}

@@ -65,5 +65,9 @@ NIB_CHECK enum nib_status nib_plot_grids(const struct nib_table *bins, const cha
 NIB_CHECK enum nib_status nib_plot_pareto(const struct nib_table *grids, const char *prefix, struct nib_error *error);
 NIB_CHECK enum nib_status nib_plot_heat(const struct nib_table *grids, const char *prefix, struct nib_error *error);
 NIB_CHECK enum nib_status nib_plot_crest(const struct nib_table *family, const char *prefix, struct nib_error *error);
+/* Accumulation over depth: gain beside the product of expected gains, norm ratio and cosine, for each text of the column
+ * "case"; rows of pass "fprop" go up, those of "dgrad" come down. */
+NIB_CHECK enum nib_status nib_plot_chain(const struct nib_table *depths, const char *title, const char *prefix,
+                                         struct nib_error *error);
 
 #endif

@@ -13,7 +13,6 @@
 enum { GATE, UP, DOWN, MOST_GEMMS, SINGLE = 0 };
 enum { EXACT, QUANTIZED, SIDES };
 
-static const char *const passes[] = {"fprop", "dgrad", "wgrad"};
 static const char *const activations[] = {"linear", "relu", "silu", "swiglu", NULL};
 
 const char *nib_chain_activation_name(enum nib_chain_activation activation) {
@@ -49,13 +48,13 @@ static enum nib_status check_rotations(const struct nib_chain *c, struct nib_err
         if ((size_a > 1 || size_b > 1) &&
             (size_a != size_b || strcmp(nib_rotation_sha256(a), nib_rotation_sha256(b)) != 0))
             return nib_fail(error, NIB_EINVAL, "%s: its operands are rotated differently, and the rotations do not cancel",
-                            passes[pass]);
+                            nib_pass_name((enum nib_pass)pass));
         for (size_t gemm = 0; size_a > 1 && gemm < gemms(c); gemm++) {
             struct nib_chain_shape s = shape_of(c, gemm);
             size_t extent = pass == NIB_PASS_FPROP ? s.in : pass == NIB_PASS_DGRAD ? s.out : s.tokens;
             if (extent % size_a != 0)
                 return nib_fail(error, NIB_EINVAL, "%s of %s reduces over %zu elements; rotation %s needs a multiple of %u",
-                                passes[pass], gemm_name(c, gemm), extent, nib_rotation_name(a), size_a);
+                                nib_pass_name((enum nib_pass)pass), gemm_name(c, gemm), extent, nib_rotation_name(a), size_a);
         }
     }
     return NIB_OK;
@@ -213,7 +212,7 @@ static enum nib_status compare(struct nib_chain_record *record, size_t count, co
     double xq = nib_chain_dot(count, exact, quantized);
     if (!isfinite(xx) || !isfinite(qq) || xx == 0)
         return nib_fail(error, NIB_EINVAL, "the signal leaves the range of binary32 in layer %u (%s); norm keeps it inside",
-                        record->depth, passes[record->pass]);
+                        record->depth, nib_pass_name(record->pass));
     record->value[NIB_CHAIN_gain] = xq / xx;
     record->value[NIB_CHAIN_product_predicted] = product.predicted;
     record->value[NIB_CHAIN_product_measured] = product.measured;

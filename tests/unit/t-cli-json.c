@@ -30,6 +30,7 @@ static const struct {
     {"rotate", "--size 4 --values 1,2,0,0"},
     {"layout", "--shape 256x12 --to 128x4 --offset 37,5"},
     {"explore", "--levels 0,1,2,3,4,5,6,8 --dist gaussian"},
+    {"chain", "--depth 2 --seeds 2"},
     {"run", NIB_SOURCE_DIR "/experiments/grid-sweep.yaml --dry-run"},
     {"selftest", ""},
     {"version", ""},

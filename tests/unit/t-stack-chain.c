@@ -55,7 +55,6 @@ static const struct {
     {"e2m1-fp32", NULL, {.990, .981, .970, .937, .893}, {.987, .978, .964, .936, .905}, .997, .895},
     {"e1m2-fp32", NULL, {.999, 1.000, 1.007, 1.005, 1.005}, {1.002, 1.004, 1.006, 1.011, 1.015}, 1.104, .910},
     {"e2m1-fp32", "rounding=sr", {1.005, 1.005, 1.002, 1.000, .985}, {NAN, NAN, NAN, NAN, NAN}, 1.220, .807}};
-static const char *const passes[] = {"fprop", "dgrad", "wgrad"};
 static const size_t depths[5] = {1, 2, 4, 8, 12};
 
 static void within(const char *what, const char *name, size_t depth, double value, struct spread s) {
@@ -82,7 +81,7 @@ static void gains_are_products_of_alphas(void) {
         for (size_t at = 0; all != NULL && at < records; at++) {
             struct spread excess = spread_of(all, records, at, NIB_CHAIN_excess);
             NIB_CHECKF(fabs(excess.mean) <= 3 * excess.deviation / sqrt((double)seeds), "%s %s at depth %u: %+.5f +- %.5f",
-                       published[p].name, passes[all[at].pass], all[at].depth, excess.mean,
+                       published[p].name, nib_pass_name(all[at].pass), all[at].depth, excess.mean,
                        excess.deviation / sqrt((double)seeds));
         }
         for (size_t i = 0; all != NULL && i < 5; i++) {
@@ -121,7 +120,7 @@ static void chains_without_quantizers_agree(void) {
             const double *v = out[r].value;
             NIB_CHECKF(fabs(v[NIB_CHAIN_gain] - 1) < 2e-5 && v[NIB_CHAIN_cosine] > 1 - 1e-9 && v[NIB_CHAIN_alpha_a] == 1 &&
                            v[NIB_CHAIN_sqnr_db] > 100,
-                       "chain %d, %s at depth %u: gain %.9f, cosine %.12f, %.1f dB", i, passes[out[r].pass], out[r].depth,
+                       "chain %d, %s at depth %u: gain %.9f, cosine %.12f, %.1f dB", i, nib_pass_name(out[r].pass), out[r].depth,
                        v[NIB_CHAIN_gain], v[NIB_CHAIN_cosine], v[NIB_CHAIN_sqnr_db]);
         }
     }

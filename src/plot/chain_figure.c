@@ -1,0 +1,68 @@
+/* Accumulation along a chain, or along a stack, from a table with a row for every depth and pass. */
+#include "plot/figure.h"
+
+#include "base/error.h"
+#include "plot/table_columns.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST = 8 };
+
+struct columns {
+    size_t name, depth, pass, gain, error, product, norm, cosine;
+};
+
+static bool find(const struct nib_table *table, struct columns *c) {
+    return nib_plot_find_column(table, "case", &c->name) && nib_plot_find_column(table, "depth", &c->depth) &&
+           nib_plot_find_column(table, "pass", &c->pass) && nib_plot_find_column(table, "gain", &c->gain) &&
+           nib_plot_find_column(table, "gain_se", &c->error) &&
+           nib_plot_find_column(table, "product_predicted", &c->product) &&
+           nib_plot_find_column(table, "norm_ratio", &c->norm) && nib_plot_find_column(table, "cosine", &c->cosine);
+}
+
+/* The curves of one pass, one after the other; of several GEMMs at one depth the first. Whether there are any. */
+static bool write_pass(struct nib_figure *figure, const char *block, const struct nib_table *table, const struct columns *c,
+                       const struct nib_plot_names *names, const char *pass) {
+    bool any = false;
+    nib_figure_block(figure, block);
+    for (size_t s = 0; s < names->count; s++) {
+        int64_t last = INT64_MIN;
+        for (size_t i = 0; i < nib_table_rows(table); i++) {
+            int64_t depth = nib_table_integer(table, i, c->depth);
+            if (strcmp(nib_table_text(table, i, c->name), names->name[s]) != 0 ||
+                strcmp(nib_table_text(table, i, c->pass), pass) != 0 || depth == last)
+                continue;
+            double error = nib_table_real(table, i, c->error);
+            last = depth;
+            any = true;
+            nib_figure_line(figure, "%lld %.8g %.3g %.8g %.8g %.8g", (long long)depth, nib_table_real(table, i, c->gain),
+                            isfinite(error) ? error : 0, nib_table_real(table, i, c->product),
+                            nib_table_real(table, i, c->norm), nib_table_real(table, i, c->cosine));
+        }
+        nib_figure_line(figure, "\n");
+    }
+    nib_figure_end(figure);
+    return any;
+}
+
+enum nib_status nib_plot_chain(const struct nib_table *table, const char *title, const char *prefix, struct nib_error *error) {
+    struct columns c;
+    struct nib_plot_names names = {.count = 0};
+    bool found = find(table, &c);
+    for (size_t i = 0; found && i < nib_table_rows(table); i++) nib_plot_index_of(&names, nib_table_text(table, i, c.name));
+    if (!found || names.count == 0) return nib_fail(error, NIB_EINVAL, "this figure is of a chain's depths");
+    if (names.count > MOST)
+        return nib_fail(error, NIB_EINVAL, "this figure holds at most %d curves, not %zu", MOST, names.count);
+    struct nib_figure *figure = NULL;
+    enum nib_status status = nib_figure_new("chain", &figure, error);
+    if (status != NIB_OK) return status;
+    nib_figure_texts(figure, "Names", names.name, names.count);
+    nib_figure_number(figure, "series", (double)names.count);
+    nib_figure_text(figure, "title", title);
+    write_pass(figure, "Up", table, &c, &names, "fprop");
+    bool down = write_pass(figure, "Down", table, &c, &names, "dgrad");
+    nib_figure_number(figure, "passes", down ? 2 : 1);
+    nib_figure_size(figure, 24, down ? 14 : 7.5);
+    return nib_figure_write(figure, prefix, error);
+}
