@@ -28,6 +28,16 @@ static uint32_t random_at(const struct nib_ref_block *block, size_t i) {
     return block->random != NULL ? block->random[i] : 0;
 }
 
+static unsigned random_width(const struct nib_quantizer *q) { return 8 * nib_axes_random_bytes(&q->axes); }
+
+/* The random integer of the second candidate: the same one, or its bits in reverse order. */
+static uint32_t second_random_at(const struct nib_quantizer *q, const struct nib_ref_block *block, size_t i) {
+    uint32_t r = random_at(block, i), reversed = 0;
+    if (q->axes.select != NIB_SELECT_4OVER6_TWICE && q->axes.select != NIB_SELECT_IF4_TWICE) return r;
+    for (unsigned bit = 0, n = random_width(q); bit < n; bit++) reversed |= (r >> bit & 1) << (n - 1 - bit);
+    return reversed;
+}
+
 /* One way to quantize a block. */
 struct candidate {
     struct nib_ref_scale scale;
@@ -61,11 +71,20 @@ static void make_candidate(const struct nib_quantizer *q, const struct nib_tenso
                            const struct nib_ref_block *block, float amax, float expand, struct candidate *c) {
     c->scale = nib_ref_scale_of(q, t, block->x, block->count, amax, expand);
     for (size_t i = 0; i < block->count; i++) {
-        struct nib_ref_element e = nib_ref_element_of(q, t, &c->scale, block->x[i], random_at(block, i));
+        uint32_t random = expand == 1 ? random_at(block, i) : second_random_at(q, block, i);
+        struct nib_ref_element e = nib_ref_element_of(q, t, &c->scale, block->x[i], random);
         c->code[i] = e.code;
         c->level[i] = e.level;
     }
     measure(q, t, block, c);
+}
+
+/* |y| to an integer: to nearest even, or up with the probability of its fraction. */
+static float integer_level(const struct nib_quantizer *q, float y, uint32_t random) {
+    float magnitude = fminf(fabsf(y), 7);
+    if (!nib_axes_stochastic(&q->axes)) return copysignf(rintf(magnitude), y);
+    double noise = ldexp((double)random, -(int)random_width(q));
+    return copysignf((float)fmin(floor((double)magnitude + noise), 7), y);
 }
 
 /* The same scale with INT4 levels, 6/7 of a step apart; the sign bit of the scale tells. */
@@ -76,7 +95,7 @@ static void make_int4_candidate(const struct nib_quantizer *q, const struct nib_
     for (size_t i = 0; i < block->count; i++) {
         struct nib_ref_element e = nib_ref_element_of(q, t, &c->scale, block->x[i], random_at(block, i));
         float wide = e.scaled * 1.16666666f;
-        float level = isnan(wide) ? wide : rintf(fminf(fmaxf(wide, -7), 7));
+        float level = isnan(wide) ? wide : integer_level(q, wide, second_random_at(q, block, i));
         c->code[i] = isnan(level) ? 0 : (uint8_t)((int)level & 15);
         c->level[i] = level;
         float value = ((level * c->scale.value) * t->amax) * 0.8571428571f;
@@ -92,12 +111,14 @@ static void pick(const struct nib_quantizer *q, const struct nib_tensor_scale *t
     make_candidate(q, t, block, amax, 1, best);
     switch ((enum nib_axis_select)q->axes.select) {
     case NIB_SELECT_4OVER6:
+    case NIB_SELECT_4OVER6_TWICE:
     case NIB_SELECT_4OVER6_NAN4:
         make_candidate(q, t, block, amax, 1.5f, &other);
-        if (q->axes.select == NIB_SELECT_4OVER6 ? other.error < best->error : !(best->error <= other.error))
+        if (q->axes.select != NIB_SELECT_4OVER6_NAN4 ? other.error < best->error : !(best->error <= other.error))
             *best = other;
         return;
     case NIB_SELECT_IF4:
+    case NIB_SELECT_IF4_TWICE:
         make_int4_candidate(q, t, block, best, &other);
         if (other.error < best->error || (best->scale.code & 0x80) != 0) {
             if (other.error < best->error) other.scale.code |= 0x80;
@@ -117,7 +138,8 @@ static void pick(const struct nib_quantizer *q, const struct nib_tensor_scale *t
 
 /* The sign bit of an IF4 scale says INT4 and is no sign. */
 static bool is_int4(const struct nib_quantizer *q, uint32_t scale) {
-    return q->axes.select == NIB_SELECT_IF4 && (scale & 0x80) != 0;
+    bool flagged = q->axes.select == NIB_SELECT_IF4 || q->axes.select == NIB_SELECT_IF4_TWICE;
+    return flagged && (scale & 0x80) != 0;
 }
 static float int4_level(uint8_t code) {
     return (float)(code > 7 ? (int)code - 16 : (int)code) * 0.8571428571f;

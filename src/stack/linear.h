@@ -22,7 +22,7 @@ struct nib_linear_operand {
     float factor;
     const float *presented, *used;
     float *residual;             /* what was clamped off, or NULL */
-    float *memory[3];            /* behind the pointers above; those that are not set are somebody else's */
+    float *memory[4];            /* behind the pointers above; those that are not set are somebody else's */
 };
 void nib_linear_operand_clear(struct nib_linear_operand *operand);
 

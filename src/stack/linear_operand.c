@@ -138,6 +138,18 @@ static enum nib_status fill(const struct nib_linear_call *call, const float *sou
     return quantize(call->options, p, nib_linear_draw(call->options, purpose), error);
 }
 
+/* What fprop multiplied with: the dequantized values, and what its side product added to them. */
+static enum nib_status values_of(struct nib_linear_operand *p, const struct nib_linear_operand *forward,
+                                 const float **out, struct nib_error *error) {
+    float *sum = NULL;
+    *out = forward->used;
+    if (forward->residual == NULL) return NIB_OK;
+    enum nib_status status = reserve(p, &sum, error);
+    for (size_t i = 0; status == NIB_OK && i < p->rows * p->cols; i++) sum[i] = forward->used[i] + forward->residual[i];
+    *out = sum;
+    return status;
+}
+
 enum nib_status nib_linear_prepare(const struct nib_linear_call *call, enum nib_slot slot, const float *original,
                                    size_t rows, size_t cols, const struct nib_linear_operand *forward,
                                    const struct nib_rotation *rotation, struct nib_linear_operand *out,
@@ -153,19 +165,21 @@ enum nib_status nib_linear_prepare(const struct nib_linear_call *call, enum nib_
     if (rule != NULL && rule->source == NIB_SOURCE_SAME) {
         enum nib_slot from = nib_slot_forward(slot);
         p.quantizer = call->recipe->slot[from].quantizer;
-        if (serves_both(call->recipe, from)) {
+        if (serves_both(call->recipe, from) && forward->residual == NULL) {
             rule = &call->recipe->slot[from];
             p.factor = rule->factor;
             status = fill(call, original, NULL, rule, from, &p, error);
         } else {
-            p.presented = forward->used;
-            status = present(&p, forward->used, rotation, call->options->threads, error);
+            status = values_of(&p, forward, &p.presented, error);
+            if (status == NIB_OK) status = present(&p, p.presented, rotation, call->options->threads, error);
             p.used = p.presented;
         }
     } else {
         if (rule != NULL) p.quantizer = rule->quantizer, p.factor = rule->factor;
+        const float *source = original;
         bool taken = rule != NULL && rule->source == NIB_SOURCE_DEQUANTIZED;
-        status = fill(call, taken ? forward->used : original, rotation, rule, slot, &p, error);
+        status = taken ? values_of(&p, forward, &source, error) : NIB_OK;
+        if (status == NIB_OK) status = fill(call, source, rotation, rule, slot, &p, error);
     }
     if (status != NIB_OK) {
         nib_linear_operand_clear(&p);

@@ -55,12 +55,14 @@ static enum nib_status pack_bf16(const struct nib_linear_operand *p, int threads
     return NIB_OK;
 }
 
-/* Whether codes and scales alone say what an operand is: no flag in the scale, no scale of a row. */
+/* Whether codes, block scales and one tensor scale say what an operand is: no flag or doubling in a block scale, no
+ * scale of a line. */
 static bool plain_codes(const struct nib_linear_operand *p) {
     if (!p->has_codes || p->quantizer == NULL) return false;
     const struct nib_quantizer *q = p->quantizer;
-    return q->axes.select != NIB_SELECT_IF4 &&
-           !(q->block->has_tensor_scale && q->axes.tensor_scope == NIB_TENSOR_SCOPE_ROW);
+    return q->axes.select != NIB_SELECT_IF4 && q->axes.select != NIB_SELECT_IF4_TWICE &&
+           nib_scale_parts(q->block->scale) == 1 &&
+           (!q->block->has_tensor_scale || q->axes.tensor_scope == NIB_TENSOR_SCOPE_TENSOR);
 }
 
 /* The unit that takes the codes of a block format with its scales. */
