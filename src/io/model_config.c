@@ -107,7 +107,7 @@ static bool listed(const char *key, const char *const *list, size_t count) {
 }
 
 static const char *shown(const json_t *value, char buffer[static 80]) {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
     const char *result = text == NULL ? "something unprintable" : nib_printable(text, buffer);
     free(text);
     return result;
