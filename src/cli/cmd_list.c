@@ -93,7 +93,7 @@ NIB_COMMAND(list) = {
     .most = 1,
     .description =
         "Names the built-in formats, each with its title. KIND is elements, scales, blocks, quantizers, "
-        "rotations, units, ..., or axes for the choices that --set takes. A format file of your own needs no "
+        "rotations, recipes, units, ..., or axes for the choices that --set takes. A format file of your own needs no "
         "listing: give its path wherever a name is asked for.",
     .takes = NIB_TAKES_JSON,
     .examples = examples,

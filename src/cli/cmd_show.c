@@ -165,6 +165,7 @@ static enum nib_status fill(const struct nib_call *call, const struct nib_format
     if (strcmp(place->kind, "scales") == 0) return nib_show_scale(place->name, shown, error);
     if (strcmp(place->kind, "blocks") == 0) return show_block(place, shown, error);
     if (strcmp(place->kind, "quantizers") == 0) return show_quantizer(place, shown, error);
+    if (strcmp(place->kind, "recipes") == 0) return nib_show_recipe(place->name, shown, error);
     return show_file(place, shown, error);
 }
 
@@ -253,6 +254,7 @@ static const struct nib_example examples[] = {
     {"nibble show scales/e4m3 --tsv", "every code of a scale format"},
     {"nibble show quantizers/te-nvfp4", "every arithmetic choice of a quantizer"},
     {"nibble show axes", "every arithmetic choice that --set changes, in one line each"},
+    {"nibble show recipes/nvfp4", "what a recipe does to the six operands of a linear layer"},
     {"nibble show axes/block_scale", "the choices of one axis"},
     {NULL, NULL},
 };
@@ -265,7 +267,7 @@ NIB_COMMAND(show) = {
         "Prints one format as the YAML that describes it, followed, as comments, by what comes out of it: for an "
         "element "
         "the levels with their codes and rounding bins; for a scale its range; for a quantizer every arithmetic choice "
-        "(the YAML is then the resolved one). The output is itself a format file.\n"
+        "(the YAML is then the resolved one); for a recipe what it does to each operand of a linear layer. The output is itself a format file.\n"
         "The bias of a level is E[|level| - |x|] over its bin for a locally uniform density, which is equation (2) of "
         "the "
         "UFP4 paper where a bin has a level on both sides.\n"

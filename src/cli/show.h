@@ -26,5 +26,6 @@ NIB_CHECK enum nib_status nib_show_keep(struct nib_shown *shown, const char *tex
 NIB_CHECK enum nib_status nib_show_element(const char *name, enum nib_rounding mode, struct nib_shown *shown,
                                            struct nib_error *error);
 NIB_CHECK enum nib_status nib_show_scale(const char *name, struct nib_shown *shown, struct nib_error *error);
+NIB_CHECK enum nib_status nib_show_recipe(const char *name, struct nib_shown *shown, struct nib_error *error);
 
 #endif

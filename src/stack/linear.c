@@ -95,6 +95,18 @@ static void end(const struct nib_linear_options *o, struct nib_linear_product *p
     if (p->unit != o->unit) nib_unit_close(p->unit);
 }
 
+static enum nib_status fit_weights(const struct nib_linear_call *call, struct nib_linear_operand operand[2],
+                                   struct nib_error *error) {
+    const struct nib_operand_rule *rule = &call->recipe->slot[NIB_SLOT_FPROP_W];
+    int threads = call->options->threads;
+    if (rule->method == NIB_METHOD_GPTQ)
+        return nib_linear_gptq(&operand[0], rule->damping, threads, &operand[1], error);
+    if (rule->method == NIB_METHOD_TERNARY)
+        return nib_linear_ternary(&operand[0], rule->ternary_block, rule->ternary_iterations, threads, &operand[1],
+                                  error);
+    return NIB_OK;
+}
+
 static enum nib_status forward(const struct nib_linear_call *call, struct nib_linear_saved *saved,
                                struct nib_linear_operand operand[2], float *y, struct nib_error *error) {
     const struct nib_linear_options *o = call->options;
@@ -106,6 +118,7 @@ static enum nib_status forward(const struct nib_linear_call *call, struct nib_li
     if (status == NIB_OK)
         status =
             nib_linear_prepare(call, NIB_SLOT_FPROP_W, saved->w, out, in, NULL, saved->rotation, &operand[1], error);
+    if (status == NIB_OK && call->recipe != NULL) status = fit_weights(call, operand, error);
     for (int i = 0; i < 2 && status == NIB_OK; i++) status = tell_operand(o, &operand[i], error);
     struct nib_linear_product product = {
         .pass = NIB_PASS_FPROP, .m = tokens, .n = out, .k = in, .a = &operand[0], .b = &operand[1]};

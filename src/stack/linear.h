@@ -65,8 +65,17 @@ enum nib_status nib_linear_multiply(const struct nib_linear_call *call, struct n
 enum nib_status nib_linear_exact(enum nib_pass pass, size_t m, size_t n, size_t k, const float *a, const float *b,
                                  int threads, double *out, struct nib_error *error);
 
+/* Replaces the codes of fprop.w by those of GPTQ, for the inputs x as presented. */
+enum nib_status nib_linear_gptq(const struct nib_linear_operand *x, double damping, int threads,
+                                struct nib_linear_operand *w, struct nib_error *error);
+/* Replaces the values of fprop.w by alpha T + mu in blocks of `block` columns, for the inputs x. */
+enum nib_status nib_linear_ternary(const struct nib_linear_operand *x, unsigned block, unsigned iterations, int threads,
+                                   struct nib_linear_operand *w, struct nib_error *error);
+/* One block of m weights, without the inputs; returns how often T was computed anew. */
+unsigned nib_linear_ternary_fit(const float *w, size_t m, unsigned iterations, int8_t *t, double *alpha, double *mu);
+
 /* x with what lies beyond its quantile (both tails, over the tensor) clamped; the rest is x - clamped. */
-enum nib_status nib_linear_clamp(const float *x, size_t count, float quantile, float *clamped, float *rest,
+enum nib_status nib_linear_clamp(const float *x, size_t count, double quantile, float *clamped, float *rest,
                                  struct nib_error *error);
 /* y (tokens x out) += rest (tokens x in) times the transpose of w (out x in); rest is sparse. */
 enum nib_status nib_linear_add_residual(const struct nib_linear_operand *x, const struct nib_linear_operand *w, float *y,

@@ -78,8 +78,9 @@ static enum nib_status present(struct nib_linear_operand *p, const float *source
 }
 
 static enum nib_status quantize(const struct nib_linear_options *o, struct nib_linear_operand *p, uint64_t seed,
-                                struct nib_error *error) {
+                                bool codes, struct nib_error *error) {
     unsigned want = NIB_WANT_VALUES | NIB_WANT_SCALES;
+    if (codes) want |= NIB_WANT_CODES;
     if (o->observer != NULL && o->observer->operand != NULL) want |= NIB_WANT_CODES;
     if (o->product == NIB_PRODUCT_UNIT) want |= NIB_WANT_PACKED;
     enum nib_status status = nib_quantized_alloc(p->quantizer, p->rows, p->cols, p->axis, want, &p->quantized, error);
@@ -135,7 +136,7 @@ static enum nib_status fill(const struct nib_linear_call *call, const float *sou
     if (status == NIB_OK) status = present(p, source, rotation, call->options->threads, error);
     if (status != NIB_OK) return status;
     if (p->quantizer == NULL) return high_precision(call, p, error);
-    return quantize(call->options, p, nib_linear_draw(call->options, purpose), error);
+    return quantize(call->options, p, nib_linear_draw(call->options, purpose), rule->method == NIB_METHOD_GPTQ, error);
 }
 
 /* What fprop multiplied with: the dequantized values, and what its side product added to them. */

@@ -40,7 +40,7 @@ static float select_rank(float *x, size_t count, size_t rank) {
     return x[low];
 }
 
-enum nib_status nib_linear_clamp(const float *x, size_t count, float quantile, float *clamped, float *rest,
+enum nib_status nib_linear_clamp(const float *x, size_t count, double quantile, float *clamped, float *rest,
                                  struct nib_error *error) {
     float *sorted = nib_alloc_raw(count, sizeof *sorted, "values to clamp", error);
     if (sorted == NULL) return NIB_ENOMEM;
@@ -49,8 +49,8 @@ enum nib_status nib_linear_clamp(const float *x, size_t count, float quantile, f
         if (!isnan(x[i])) sorted[numbers++] = x[i];
     float low = -INFINITY, high = INFINITY;
     if (numbers > 0) {
-        size_t upper = (size_t)((double)quantile * (double)numbers);
-        size_t lower = (size_t)((1 - (double)quantile) * (double)numbers);
+        size_t upper = (size_t)(quantile * (double)numbers);
+        size_t lower = (size_t)((1 - quantile) * (double)numbers);
         low = select_rank(sorted, numbers, lower);
         high = select_rank(sorted, numbers, upper < numbers ? upper : numbers - 1);
     }

@@ -7,8 +7,8 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "format/quantizer.h"
-#include "gemm/blas.h"
 #include "stack/linear.h"
+#include "stack/product.h"
 
 /* Which operand of a pass is stored across its reduction axis. */
 static bool a_across(enum nib_pass pass) { return pass == NIB_PASS_WGRAD; }
@@ -25,8 +25,7 @@ enum nib_status nib_linear_exact(enum nib_pass pass, size_t m, size_t n, size_t 
     double *wide_a = widened(a, m * k, error), *wide_b = widened(b, n * k, error);
     bool enough = wide_a != NULL && wide_b != NULL;
     if (enough)
-        nib_blas_dgemm(a_across(pass), !b_across(pass), m, n, k, 1, wide_a, a_across(pass) ? m : k, wide_b,
-                       b_across(pass) ? n : k, 0, out, n, threads);
+        nib_product_f64(a_across(pass), !b_across(pass), m, n, k, wide_a, wide_b, false, out, threads);
     free(wide_a);
     free(wide_b);
     return enough ? NIB_OK : NIB_ENOMEM;
@@ -155,8 +154,8 @@ enum nib_status nib_linear_multiply(const struct nib_linear_call *call, struct n
         free(wide);
         return status;
     }
-    nib_blas_sgemm(a_across(p->pass), !b_across(p->pass), p->m, p->n, p->k, factor, p->a->used,
-                   a_across(p->pass) ? p->m : p->k, p->b->used, b_across(p->pass) ? p->n : p->k, 0, out, p->n,
-                   o->threads);
+    nib_product_f32(a_across(p->pass), !b_across(p->pass), p->m, p->n, p->k, p->a->used, p->b->used, false, out,
+                    o->threads);
+    for (size_t i = 0; factor != 1 && i < p->m * p->n; i++) out[i] *= factor;
     return NIB_OK;
 }

@@ -17,13 +17,23 @@ enum nib_source {
     NIB_SOURCE_SAME              /* the codes of the forward operand, transposed */
 };
 
+/* How a weight is fitted beyond rounding to nearest. */
+enum nib_method {
+    NIB_METHOD_NONE,
+    NIB_METHOD_GPTQ,             /* errors are passed on to later columns by the Hessian of the given activations */
+    NIB_METHOD_TERNARY           /* alpha T + mu in blocks of columns, fitted to the given activations; no quantizer */
+};
+
 struct nib_operand_rule {
     bool quantized;
+    int method;                  /* enum nib_method */
+    double damping;              /* of GPTQ, relative to the mean of the Hessian's diagonal */
+    unsigned ternary_block, ternary_iterations;
     const struct nib_quantizer *quantizer; /* NULL: high precision */
     int source;                  /* enum nib_source */
     float factor;                /* before the quantizer, undone after it */
     bool mask;                   /* gradients of elements beyond the largest level are zeroed */
-    float quantile;              /* values beyond it (both tails) are clamped; 0: none */
+    double quantile;             /* values beyond it (both tails) are clamped; 0: none */
     bool residual;               /* what was clamped off enters the product in high precision */
 };
 struct nib_pass_rule {

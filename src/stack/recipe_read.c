@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "format/quantizer.h"
 #include "format/registry.h"
 #include "format/yaml.h"
 #include "stack/recipe.h"
@@ -51,7 +52,7 @@ static const struct nib_field wgrad_fields[] = {PASS_COMMON, NODE(struct pass, "
 
 struct operand {
     char quantizer[256];
-    const struct nib_yaml_node *set, *clamp;
+    const struct nib_yaml_node *set, *clamp, *gptq, *ternary;
     int source;
     double factor;
     bool mask;
@@ -66,7 +67,11 @@ static const struct nib_field x_fields[] = {
     NODE(struct operand, "clamp", clamp),
     END};
 static const struct nib_field w_fields[] = {
-    OPERAND_COMMON, {"mask", NIB_FIELD_BOOL, false, PLACE(struct operand, mask), 0, 0, NULL}, END};
+    OPERAND_COMMON,
+    {"mask", NIB_FIELD_BOOL, false, PLACE(struct operand, mask), 0, 0, NULL},
+    NODE(struct operand, "gptq", gptq),
+    NODE(struct operand, "ternary", ternary),
+    END};
 static const struct nib_field dy_fields[] = {OPERAND_COMMON, END};
 static const struct nib_field again_fields[] = {
     OPERAND_COMMON, {"source", NIB_FIELD_CHOICE, false, PLACE(struct operand, source), 0, 0, source_names}, END};
@@ -132,9 +137,46 @@ static enum nib_status read_clamp(const struct reading *r, const struct nib_yaml
     if (status != NIB_OK) return status;
     if (!(clamp.quantile > 0.5 && clamp.quantile < 1))
         return refuse(r, nib_yaml_get(node, "quantile"), "quantile", "a number above 0.5 and below 1");
-    rule->quantile = (float)clamp.quantile;
+    rule->quantile = clamp.quantile;
     rule->residual = clamp.residual;
     return NIB_OK;
+}
+
+static enum nib_status read_gptq(const struct reading *r, const struct nib_yaml_node *node,
+                                 struct nib_operand_rule *rule) {
+    struct gptq {
+        double damping;
+    } gptq = {.damping = 0.01};
+    static const struct nib_field fields[] = {
+        {"damping", NIB_FIELD_REAL, true, PLACE(struct gptq, damping), 0, 0, NULL}, END};
+    enum nib_status status = nib_yaml_read(r->document, node, fields, &gptq, r->error);
+    if (status != NIB_OK) return status;
+    if (!(gptq.damping > 0 && gptq.damping <= 1))
+        return refuse(r, nib_yaml_get(node, "damping"), "damping", "a number above 0 and at most 1");
+    const struct nib_quantizer *q = rule->quantizer;
+    if (q == NULL || nib_axes_stochastic(&q->axes) || q->axes.procedure != NIB_PROCEDURE_AXES ||
+        q->axes.select != NIB_SELECT_NONE || q->axes.rounding == NIB_ROUNDING_ARGMIN ||
+        (q->block->has_tensor_scale && q->axes.tensor_scope != NIB_TENSOR_SCOPE_TENSOR))
+        return refuse(r, node, "gptq", "a quantizer that rounds to nearest under one scale of a block");
+    rule->method = NIB_METHOD_GPTQ;
+    rule->damping = gptq.damping;
+    return NIB_OK;
+}
+
+static enum nib_status read_ternary(const struct reading *r, const struct nib_yaml_node *node,
+                                    struct nib_operand_rule *rule) {
+    struct ternary {
+        int64_t block, iterations;
+    } ternary = {0};
+    static const struct nib_field fields[] = {
+        {"block", NIB_FIELD_INTEGER, true, PLACE(struct ternary, block), 2, 65536, NULL},
+        {"iterations", NIB_FIELD_INTEGER, true, PLACE(struct ternary, iterations), 0, 1000, NULL},
+        END};
+    enum nib_status status = nib_yaml_read(r->document, node, fields, &ternary, r->error);
+    rule->method = NIB_METHOD_TERNARY;
+    rule->ternary_block = (unsigned)ternary.block;
+    rule->ternary_iterations = (unsigned)ternary.iterations;
+    return status;
 }
 
 static bool is_factor(double x) { return x >= 0x1p-20 && x <= 0x1p20; }
@@ -152,7 +194,10 @@ static enum nib_status read_operand(const struct reading *r, const struct nib_ya
     rule->factor = (float)given.factor;
     if (given.source == NIB_SOURCE_SAME && (named || given.set != NULL || given.factor != 1))
         return refuse(r, node, "source: same", "no quantizer, set or factor beside it, because the codes stay");
-    if (!named && given.source != NIB_SOURCE_SAME)
+    if (given.ternary != NULL && (named || given.mask || given.factor != 1 || given.gptq != NULL))
+        return refuse(r, node, "ternary", "no quantizer, mask, factor or gptq beside it");
+    if (!named && given.set != NULL) return refuse(r, given.set, "set", "a quantizer that it changes");
+    if (!named && given.source != NIB_SOURCE_SAME && given.ternary == NULL)
         return refuse(r, node, nib_slot_name(slot), "a quantizer (an operand in high precision is left out)");
     if (given.source != NIB_SOURCE_ORIGINAL && !r->recipe->slot[nib_slot_forward(slot)].quantized)
         return refuse(r, nib_yaml_get(node, "source"), "source",
@@ -160,6 +205,8 @@ static enum nib_status read_operand(const struct reading *r, const struct nib_ya
     rule->quantized = true;
     if (named) status = open_quantizer(r, node, &given, rule);
     if (status == NIB_OK && given.clamp != NULL) status = read_clamp(r, given.clamp, rule);
+    if (status == NIB_OK && given.gptq != NULL) status = read_gptq(r, given.gptq, rule);
+    if (status == NIB_OK && given.ternary != NULL) status = read_ternary(r, given.ternary, rule);
     return status;
 }
 
@@ -176,7 +223,7 @@ static enum nib_status read_surrogate(const struct reading *r, const struct nib_
     enum nib_status status = nib_yaml_read(r->document, node, fields, &given, r->error);
     if (status != NIB_OK) return status;
     if (!(given.cap >= 1 && given.cap <= 1000)) return refuse(r, node, "cap", "a number from 1 to 1000");
-    if (!r->recipe->slot[NIB_SLOT_FPROP_W].quantized)
+    if (r->recipe->slot[NIB_SLOT_FPROP_W].quantizer == NULL)
         return refuse(r, node, "surrogate", "a quantized fprop.w whose gradient it estimates");
     if (r->recipe->pass[NIB_PASS_FPROP].rotation != NULL)
         return refuse(r, node, "surrogate", "an fprop without rotation");
