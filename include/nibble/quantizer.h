@@ -38,6 +38,7 @@ struct nib_quantizer_info {
     const char *device;          /* "cuda", "cpu" or "any": whose arithmetic it describes */
     bool verified;               /* reproduced against outputs of the real implementation */
     const char *verified_by;     /* the evidence, or the reason why there is none */
+    const char *note;            /* what its codes and scales do not hold of the values; "" where they hold all */
     const struct nib_block *block;
     const char *text;            /* the YAML as read */
     const char *sha256;

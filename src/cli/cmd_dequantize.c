@@ -140,7 +140,7 @@ static enum nib_status print(const struct nib_call *call, const struct nib_quant
                 printf("%s%zu%c", c == 0 ? "#" : "", c, c + 1 < in->cols ? '\t' : '\n');
         for (size_t r = 0; r < in->rows; r++)
             for (size_t c = 0; c < in->cols; c++)
-                printf("%.9g%c", (double)values[r * in->cols + c],
+                printf("%.9g%c", nib_output_number(values[r * in->cols + c]),
                        c + 1 < in->cols ? (call->common.tsv ? '\t' : ' ') : '\n');
         return NIB_OK;
     }
@@ -195,7 +195,9 @@ NIB_COMMAND(dequantize) = {
     .most = 1,
     .description = "Brings quantized values back: from the JSON or the HDF5 that 'nibble quantize' writes (- is JSON "
                    "from the standard input), or from "
-                   "packed codes or codes, block scales and a tensor amax or scale.",
+                   "packed codes or codes, block scales and a tensor amax or scale.\n"
+                   "Some implementations return NaN where neither codes nor scales say so; dequantizing cannot give "
+                   "it back. Their quantizers have a note on it, which 'nibble show quantizers/NAME' prints.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

@@ -126,7 +126,7 @@ static enum nib_status print_trace(const struct nib_call *call, const struct nib
     }
     status = nib_output_table(call, table, NULL, error);
     nib_table_free(table);
-    if (status == NIB_OK && !call->common.tsv)
+    if (status == NIB_OK && !call->common.tsv && !isnan(trace->tie_distance_ulp))
         printf("\nThe scaled element is %.10g binary32 steps from the nearest tie.\n", trace->tie_distance_ulp);
     return status;
 }

@@ -116,7 +116,7 @@ static void print_outputs(const struct nib_gemm_result *r, char separator) {
     const struct nib_gemm *g = r->gemm;
     for (size_t i = 0; i < g->m; i++)
         for (size_t j = 0; j < g->n; j++)
-            printf("%.9g%c", nib_epilogue_decode(g, r->d, i * g->n + j), j + 1 < g->n ? separator : '\n');
+            printf("%.9g%c", nib_output_number(nib_epilogue_decode(g, r->d, i * g->n + j)), j + 1 < g->n ? separator : '\n');
 }
 
 enum nib_status nib_gemm_print(const struct nib_call *call, const struct nib_gemm_result *r, struct nib_error *error) {
@@ -141,7 +141,7 @@ enum nib_status nib_gemm_print(const struct nib_call *call, const struct nib_gem
                (unsigned long long)r->inexact[0], g->m * g->k, (unsigned long long)r->inexact[1], g->n * g->k);
     struct line lines[LINES_MAX];
     size_t count = report(r, lines);
-    for (size_t i = 0; i < count; i++) printf("%-56s %.6g\n", lines[i].text, lines[i].value);
+    for (size_t i = 0; i < count; i++) printf("%-56s %.6g\n", lines[i].text, nib_output_number(lines[i].value));
     if (g->m * g->n <= TERMINAL_OUTPUTS)
         print_outputs(r, ' ');
     else

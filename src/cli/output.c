@@ -1,6 +1,7 @@
 #include "cli/output.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,8 @@ enum nib_status nib_output_table(const struct nib_call *call, const struct nib_t
     nib_output_aligned(call, table, layout, stdout);
     return NIB_OK;
 }
+
+double nib_output_number(double value) { return isnan(value) ? (double)NAN : value; }
 
 static void one_line(char *text) {
     for (; *text != '\0'; text++)

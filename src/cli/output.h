@@ -35,6 +35,8 @@ struct nib_style {
 };
 struct nib_style nib_output_style(const struct nib_call *call, FILE *stream);
 
+/* A number for printf, which prints the sign of a NaN unless it has none. */
+double nib_output_number(double value);
 /* Columns that a text occupies on the terminal. */
 int nib_output_width(const char *utf8);
 

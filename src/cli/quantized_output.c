@@ -80,7 +80,7 @@ static enum nib_status block_table(const struct nib_quantizer_info *info, const 
         for (size_t j = start; j < end; j++) {
             size_t at = along_cols ? line * q->cols + j : j * q->cols + line;
             codes[j - start] = "0123456789ABCDEF"[q->codes[at] & 15];
-            used += (size_t)snprintf(values + used, 20, "%s%.7g", j > start ? " " : "", (double)q->values[at]);
+            used += (size_t)snprintf(values + used, 20, "%s%.7g", j > start ? " " : "", nib_output_number(q->values[at]));
         }
         codes[end - start] = '\0';
         size_t row = nib_table_row(*out);
@@ -105,7 +105,8 @@ static void print_headline(const struct nib_quantizer_info *info, const struct n
     int used = snprintf(text, size, "%s, %zu x %zu along %s", info->name, q->rows, q->cols, axis_name(q->axis));
     if (info->block->has_tensor_scale)
         used += snprintf(text + used, size - (size_t)used, "; tensor amax %.9g, encode scale %.9g, decode scale %.9g",
-                         (double)q->tensor_amax, (double)q->tensor_scale_encode, (double)q->tensor_scale_decode);
+                         nib_output_number(q->tensor_amax), nib_output_number(q->tensor_scale_encode),
+                         nib_output_number(q->tensor_scale_decode));
     if (q->nan_count + q->inf_count > 0)
         snprintf(text + used, size - (size_t)used, "; %llu NaN, %llu infinite", (unsigned long long)q->nan_count,
                  (unsigned long long)q->inf_count);

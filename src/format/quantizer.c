@@ -48,6 +48,7 @@ static enum nib_status write_text(struct nib_quantizer *q, struct nib_error *err
     fprintf(out, "kind: quantizer\ntitle: \"%s\"\nsource: \"%s\"\ndevice: %s\nverified: %s\n", q->title, q->source,
             q->device, q->verified ? "true" : "false");
     if (q->verified_by[0] != '\0') fprintf(out, "verified_by: \"%s\"\n", q->verified_by);
+    if (q->note[0] != '\0') fprintf(out, "note: \"%s\"\n", q->note);
     fprintf(out, "block: %s\naxes:\n", q->block->name);
     const char *axis, *value;
     for (size_t i = 0; nib_quantizer_axis(q, i, &axis, &value); i++) fprintf(out, "  %s: %s\n", axis, value);
@@ -72,7 +73,7 @@ static const char *const device_names[] = {"any", "cuda", "cpu", NULL};
 
 struct quantizer_file {
     int kind;
-    char title[96], source[200], verified_by[240], block[256], base[256];
+    char title[96], source[200], verified_by[240], note[240], block[256], base[256];
     int device;
     bool verified;
     const struct nib_yaml_node *axes;
@@ -84,6 +85,7 @@ static const struct nib_field quantizer_fields[] = {
     {"title", NIB_FIELD_TEXT, true, PLACE(title), 0, 0, NULL},
     {"source", NIB_FIELD_TEXT, true, PLACE(source), 0, 0, NULL},
     {"verified_by", NIB_FIELD_TEXT, false, PLACE(verified_by), 0, 0, NULL},
+    {"note", NIB_FIELD_TEXT, false, PLACE(note), 0, 0, NULL},
     {"block", NIB_FIELD_TEXT, false, PLACE(block), 0, 0, NULL},
     {"base", NIB_FIELD_TEXT, false, PLACE(base), 0, 0, NULL},
     {"device", NIB_FIELD_CHOICE, true, PLACE(device), 0, 0, device_names},
@@ -170,6 +172,7 @@ static enum nib_status fill(struct nib_quantizer *q, const struct nib_yaml *docu
         snprintf(q->source, sizeof q->source, "%s", file.source);
         snprintf(q->device, sizeof q->device, "%s", device_names[file.device]);
         snprintf(q->verified_by, sizeof q->verified_by, "%s", file.verified_by);
+        snprintf(q->note, sizeof q->note, "%s", file.note);
         q->verified = file.verified;
         nib_axes_default(&q->axes, q->block);
         if (base != NULL) inherit(q, base);
@@ -242,6 +245,7 @@ enum nib_status nib_quantizer_with(const struct nib_quantizer *base, const char 
     if (status == NIB_OK && count > 0) {
         q->verified = false;
         snprintf(q->verified_by, sizeof q->verified_by, "%.80s with axes changed", base->name);
+        if (base->note[0] != '\0') snprintf(q->note, sizeof q->note, "%.64s: %.240s", base->name, base->note);
     }
     if (status == NIB_OK) {
         finish(q);
@@ -262,6 +266,7 @@ void nib_quantizer_describe(const struct nib_quantizer *q, struct nib_quantizer_
                                        .device = q->device,
                                        .verified = q->verified,
                                        .verified_by = q->verified_by,
+                                       .note = q->note,
                                        .block = q->block,
                                        .text = q->text,
                                        .sha256 = q->sha256};

@@ -11,7 +11,7 @@ struct nib_quantizer {
     char title[96];
     char source[200];
     char device[8];
-    char verified_by[240];
+    char verified_by[240], note[320];
     bool verified;
     const struct nib_block *block;
     struct nib_axes axes;
