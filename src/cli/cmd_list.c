@@ -8,6 +8,7 @@
 #include "format/embedded.h"
 #include "format/registry.h"
 #include "format/yaml.h"
+#include "job/job.h"
 
 enum { KIND, NAME, VERIFIED, TITLE, COLUMNS };
 static const struct nib_column columns[COLUMNS] = {
@@ -43,39 +44,48 @@ static enum nib_status add_built_in(struct nib_table *table, const struct nib_em
     return status;
 }
 
-static const char *kind_at(size_t i, const void *context) {
-    (void)context;
-    const char *kind = nib_registry_kind(i);
-    return kind != NULL || (i > 0 && nib_registry_kind(i - 1) == NULL) ? kind : "axes";
-}
-
-static enum nib_status fill(struct nib_table *table, const char *kind, bool axes, struct nib_error *error) {
+static enum nib_status fill_formats(struct nib_table *table, const char *kind, struct nib_error *error) {
     enum nib_status status = NIB_OK;
-    for (size_t i = 0; i < nib_embedded_count && status == NIB_OK && !axes; i++)
+    for (size_t i = 0; i < nib_embedded_count && status == NIB_OK; i++)
         if (kind == NULL || strcmp(nib_embedded_formats[i].kind, kind) == 0)
             status = add_built_in(table, &nib_embedded_formats[i], error);
-    for (size_t i = 0; i < nib_axis_count && status == NIB_OK && axes; i++)
+    return status;
+}
+
+static enum nib_status fill_axes(struct nib_table *table, struct nib_error *error) {
+    enum nib_status status = NIB_OK;
+    for (size_t i = 0; i < nib_axis_count && status == NIB_OK; i++)
         status = add(table, "axes", nib_axis_table[i].name, "", nib_axis_table[i].what, error);
     return status;
 }
 
-static enum nib_status run(struct nib_call *call, struct nib_error *error) {
-    const char *word = call->value_count > 0 ? call->values[0] : NULL, *kind = NULL;
-    bool axes = word != NULL && strcmp(word, "axes") == 0;
-    if (word != NULL && !axes && (kind = nib_format_kind(word)) == NULL) {
-        char known[256] = "";
-        for (size_t i = 0; kind_at(i, NULL) != NULL; i++) {
-            if (i > 0) strncat(known, ", ", sizeof known - strlen(known) - 1);
-            strncat(known, kind_at(i, NULL), sizeof known - strlen(known) - 1);
-        }
-        return nib_fail(error, NIB_EINVAL, "unknown kind \"%s\"; expected one of: %s", word, known);
+static enum nib_status fill_jobs(struct nib_table *table, struct nib_error *error) {
+    struct nib_job job;
+    enum nib_status status = NIB_OK;
+    for (size_t i = 0; nib_job_at(i, &job) && status == NIB_OK; i++)
+        status = add(table, "jobs", job.name, "", job.summary, error);
+    return status;
+}
+
+static enum nib_status refuse(const char *word, struct nib_error *error) {
+    char known[256] = "";
+    for (size_t i = 0; nib_registry_kind(i) != NULL; i++) {
+        strncat(known, nib_registry_kind(i), sizeof known - strlen(known) - 1);
+        strncat(known, ", ", sizeof known - strlen(known) - 1);
     }
+    return nib_fail(error, NIB_EINVAL, "unknown kind \"%s\"; expected one of: %saxes, jobs", word, known);
+}
+
+static enum nib_status run(struct nib_call *call, struct nib_error *error) {
+    const char *word = call->value_count > 0 ? call->values[0] : NULL, *kind = word == NULL ? NULL : nib_format_kind(word);
+    bool axes = word != NULL && strcmp(word, "axes") == 0, jobs = word != NULL && strcmp(word, "jobs") == 0;
+    if (word != NULL && kind == NULL && !axes && !jobs) return refuse(word, error);
     struct nib_table *table;
     enum nib_status status = nib_table_new("formats", columns, COLUMNS, &table, error);
     if (status != NIB_OK) return status;
     bool hidden[COLUMNS] = {[KIND] = true, [VERIFIED] = kind == NULL || strcmp(kind, "quantizers") != 0};
     struct nib_layout layout = {.grouped = word == NULL, .group = KIND, .hidden = word == NULL ? NULL : hidden};
-    status = fill(table, kind, axes, error);
+    status = axes ? fill_axes(table, error) : jobs ? fill_jobs(table, error) : fill_formats(table, kind, error);
     if (status == NIB_OK) status = nib_output_table(call, table, &layout, error);
     nib_table_free(table);
     return status;

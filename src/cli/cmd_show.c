@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/number.h"
-#include "base/suggest.h"
 #include "cli/formats.h"
 #include "cli/output.h"
 #include "cli/show.h"
@@ -96,70 +95,12 @@ static enum nib_status show_file(const struct nib_format_name *place, struct nib
     return NIB_OK;
 }
 
-static const char *axis_name(size_t i, const void *context) {
-    (void)context;
-    return i < nib_axis_count ? nib_axis_table[i].name : NULL;
-}
-
-static enum nib_status show_axis(const char *name, struct nib_shown *shown, struct nib_error *error) {
-    static const struct nib_column columns[] = {
-        {"choice", "choice", "", "value of the axis", NIB_COLUMN_TEXT, 0},
-        {"applies", "applies when", "", "condition on the block format", NIB_COLUMN_TEXT, 0},
-        {"meaning", "meaning", "", "what it does", NIB_COLUMN_TEXT, 0},
-    };
-    size_t index = nib_axis_find(name);
-    if (index == nib_axis_count) {
-        const char *near = nib_suggest(name, axis_name, NULL);
-        return nib_fail(error, NIB_ENOTFOUND, "no axis \"%s\"%s%s%s", name,
-                        near != NULL ? "; did you mean \"" : "; 'nibble list axes' names them", near != NULL ? near : "",
-                        near != NULL ? "\"?" : "");
-    }
-    const struct nib_axis_info *axis = &nib_axis_table[index];
-    nib_show_fact(shown, "axis", "%s", axis->name);
-    nib_show_fact(shown, "decides", "%s", axis->what);
-    nib_show_fact(shown, "applies_when", "%s", nib_applies_text(axis->applies));
-    if (axis->is_number) nib_show_fact(shown, "value", "a number");
-    enum nib_status status = nib_table_new("choices", columns, 3, &shown->table, error);
-    for (size_t c = 0; c < axis->count && status == NIB_OK; c++) {
-        size_t row = nib_table_row(shown->table);
-        if (row == SIZE_MAX) return nib_fail(error, NIB_ENOMEM, "out of memory");
-        nib_table_set_text(shown->table, row, 0, axis->choices[c].name);
-        nib_table_set_text(shown->table, row, 1, nib_applies_text(axis->choices[c].applies));
-        nib_table_set_text(shown->table, row, 2, axis->choices[c].what);
-    }
-    return status;
-}
-
-/* All axes, in the order in which a quantizer computes. */
-static enum nib_status show_axes(struct nib_shown *shown, struct nib_error *error) {
-    static const struct nib_column columns[] = {
-        {"axis", "axis", "", "arithmetic choice", NIB_COLUMN_TEXT, 0},
-        {"choices", "choices", "", "how many there are, or a number", NIB_COLUMN_TEXT, 0},
-        {"applies", "applies when", "", "condition on the block format", NIB_COLUMN_TEXT, 0},
-        {"decides", "decides", "", "what it decides", NIB_COLUMN_TEXT, 0},
-    };
-    static const bool hidden[] = {false, false, true, false};
-    enum nib_status status = nib_table_new("axes", columns, 4, &shown->table, error);
-    shown->hidden = hidden;
-    for (size_t i = 0; status == NIB_OK && i < nib_axis_count; i++) {
-        const struct nib_axis_info *axis = &nib_axis_table[i];
-        char count[24] = "a number";
-        size_t row = nib_table_row(shown->table);
-        if (row == SIZE_MAX) return nib_fail(error, NIB_ENOMEM, "out of memory");
-        if (!axis->is_number) snprintf(count, sizeof count, "%zu", axis->count);
-        nib_table_set_text(shown->table, row, 0, axis->name);
-        nib_table_set_text(shown->table, row, 1, count);
-        nib_table_set_text(shown->table, row, 2, nib_applies_text(axis->applies));
-        nib_table_set_text(shown->table, row, 3, axis->what);
-    }
-    return status;
-}
-
 static enum nib_status fill(const struct nib_call *call, const struct nib_format_name *place, struct nib_shown *shown,
                             struct nib_error *error) {
     const struct arguments *arguments = call->options;
-    if (strcmp(place->kind, "axes") == 0 && place->name[0] == '\0') return show_axes(shown, error);
-    if (strcmp(place->kind, "axes") == 0) return show_axis(place->name, shown, error);
+    bool all = place->name[0] == '\0';
+    if (strcmp(place->kind, "axes") == 0) return all ? nib_show_axes(shown, error) : nib_show_axis(place->name, shown, error);
+    if (strcmp(place->kind, "jobs") == 0) return all ? nib_show_jobs(shown, error) : nib_show_job(place->name, shown, error);
     if (strcmp(place->kind, "elements") == 0)
         return nib_show_element(place->name, (enum nib_rounding)arguments->mode, shown, error);
     if (strcmp(place->kind, "scales") == 0) return nib_show_scale(place->name, shown, error);
@@ -228,18 +169,26 @@ static enum nib_status print(const struct nib_call *call, const struct nib_forma
     return print_text(call, shown, error);
 }
 
+/* "axes", "axes/NAME", "jobs" and "jobs/NAME" are no formats. */
+static bool find_choice(const char *word, struct nib_format_name *out) {
+    static const char *const kinds[] = {"axes", "jobs"};
+    for (size_t i = 0; i < 2; i++) {
+        if (strncmp(word, kinds[i], 4) != 0 || (word[4] != '\0' && word[4] != '/')) continue;
+        snprintf(out->kind, sizeof out->kind, "%s", kinds[i]);
+        snprintf(out->name, sizeof out->name, "%s", word[4] == '\0' ? "" : word + 5);
+        return true;
+    }
+    return false;
+}
+
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
-    struct nib_format_name place = {.kind = "axes"};
+    struct nib_format_name place;
     struct nib_shown shown = {.text = NULL};
-    const char *word = call->values[0];
+    const char *word = call->values[0], *kind = nib_format_kind(word);
     enum nib_status status = NIB_OK;
-    if (strcmp(word, "axes") == 0)
-        place.name[0] = '\0';
-    else if (strncmp(word, "axes/", 5) == 0)
-        snprintf(place.name, sizeof place.name, "%s", word + 5);
-    else if (nib_format_kind(word) != NULL)
-        status = nib_fail(error, NIB_EINVAL, "which of the %s? 'nibble list %s' names them", nib_format_kind(word), nib_format_kind(word));
-    else
+    if (kind != NULL)
+        status = nib_fail(error, NIB_EINVAL, "which of the %s? 'nibble list %s' names them", kind, kind);
+    else if (!find_choice(word, &place))
         status = nib_format_find(word, NULL, &place, error);
     if (status == NIB_OK) status = fill(call, &place, &shown, error);
     if (status == NIB_OK) status = print(call, &place, &shown, error);
@@ -256,6 +205,7 @@ static const struct nib_example examples[] = {
     {"nibble show axes", "every arithmetic choice that --set changes, in one line each"},
     {"nibble show recipes/nvfp4", "what a recipe does to the six operands of a linear layer"},
     {"nibble show axes/block_scale", "the choices of one axis"},
+    {"nibble show jobs/bias", "what an experiment can sweep and keep"},
     {NULL, NULL},
 };
 

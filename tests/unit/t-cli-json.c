@@ -13,6 +13,8 @@ static const struct {
     {"show", "e2m1"},
     {"show", "quantizers/te-nvfp4"},
     {"show", "axes"},
+    {"show", "jobs/bias"},
+    {"list", "jobs"},
     {"round", "--format e2m1 2.5 -0.75 inf nan"},
     {"round", "--format e4m3 448 1e9"},
     {"inspect", "'" NIB_DATA_DIR "/bytelm-8m.safetensors'"},
