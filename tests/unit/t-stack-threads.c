@@ -2,7 +2,9 @@
  * sums in a fixed order. The floating-point environment of the caller changes nothing either. */
 #include "nib_random_model.h"
 
+#include "stack/modules.h"
 #include <fenv.h>
+#include <math.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -123,6 +125,66 @@ static void results_have_the_type_of_their_precision(void) {
     check_types(NIB_STACK_BF16, 16);
 }
 
+/* What modules hand on in bf16 holds bf16 numbers and is near the exact result: 2^-9 for each of the roundings on the
+ * way, at most four. */
+static void check_narrow(const char *what, const double *values, const double *exact, size_t count) {
+    double off = 0, norm = 0;
+    for (size_t i = 0; i < count; i++) {
+        off += (values[i] - exact[i]) * (values[i] - exact[i]);
+        norm += exact[i] * exact[i];
+    }
+    NIB_CHECKF(holds(values, count, 16), "%s are no bf16 numbers", what);
+    NIB_CHECKF(off > 0 && sqrt(off / norm) < 4 * 0x1p-9, "%s: off by %g", what, sqrt(off / norm));
+}
+
+enum { ROWS = 140, WIDE = 48, SIZE = ROWS * WIDE }; /* 8 query and 4 key heads of 6 channels; two sequences of 70 */
+
+struct modules {
+    double normed[SIZE], turned[SIZE], attended[SIZE], dq[SIZE], dk[SIZE / 2], dv[SIZE / 2], gated[SIZE], dgate[SIZE],
+        dup[SIZE], dlogits[SIZE];
+};
+
+static void run_modules(struct nib_widths widths, double *const in[4], struct modules *out) {
+    double inverse[ROWS], cosine[70 * 3], sine[70 * 3], each[ROWS], mean;
+    const struct nib_attention attention = {2, 70, 8, 4, 6, widths, 2};
+    uint32_t targets[ROWS];
+    for (unsigned t = 0; t < ROWS; t++) targets[t] = t % WIDE;
+    nib_norm_forward(ROWS, WIDE, 1e-5, in[0], in[1], widths.narrow, widths.wide, 2, inverse, out->normed);
+    nib_rotary_table(70, 6, 100, widths.wide, cosine, sine);
+    memcpy(out->turned, in[0], sizeof out->turned);
+    nib_rotary_apply(ROWS, 70, 8, 6, cosine, sine, false, widths.narrow, 2, out->turned);
+    if (nib_attention_forward(&attention, in[0], in[1], in[2], out->attended, &error) != NIB_OK ||
+        nib_attention_backward(&attention, in[0], in[1], in[2], in[3], out->dq, out->dk, out->dv, &error) != NIB_OK)
+        NIB_CHECKF(false, "%s", error.text);
+    nib_swiglu_forward(SIZE, in[0], in[1], widths.narrow, 2, out->gated);
+    nib_swiglu_backward(SIZE, in[0], in[1], in[3], widths.narrow, 2, out->dgate, out->dup);
+    nib_loss(ROWS, WIDE, in[0], targets, widths, 2, each, &mean, out->dlogits);
+}
+
+static void modules_hand_on_bf16(void) {
+    static struct modules exact, rounded;
+    const struct nib_widths none = {NIB_WIDTH_F64, NIB_WIDTH_F64}, bf16_widths = {NIB_WIDTH_BF16, NIB_WIDTH_F32};
+    uint64_t state = 77;
+    double *in[4];
+    for (int i = 0; i < 4; i++) {
+        in[i] = nib_uniform_array(&state, SIZE);
+        nib_width_round_run(in[i], in[i], SIZE, NIB_WIDTH_BF16);
+    }
+    run_modules(none, in, &exact);
+    run_modules(bf16_widths, in, &rounded);
+    check_narrow("outputs of a norm", rounded.normed, exact.normed, SIZE);
+    check_narrow("rotated channels", rounded.turned, exact.turned, SIZE);
+    check_narrow("outputs of attention", rounded.attended, exact.attended, SIZE);
+    check_narrow("gradients of queries", rounded.dq, exact.dq, SIZE);
+    check_narrow("gradients of keys", rounded.dk, exact.dk, SIZE / 2);
+    check_narrow("gradients of values", rounded.dv, exact.dv, SIZE / 2);
+    check_narrow("outputs of SwiGLU", rounded.gated, exact.gated, SIZE);
+    check_narrow("gradients of gates", rounded.dgate, exact.dgate, SIZE);
+    check_narrow("gradients of the other branch", rounded.dup, exact.dup, SIZE);
+    check_narrow("gradients of logits", rounded.dlogits, exact.dlogits, SIZE);
+    for (int i = 0; i < 4; i++) free(in[i]);
+}
+
 static void finish(void) {
     nib_random_model_free(&model);
     free(ids);
@@ -130,4 +192,4 @@ static void finish(void) {
 
 NIB_TEST_MAIN("stack: threads", {"(preparing)", prepare}, {"binary64", binary64}, {"binary32", binary32},
               {"bf16", bf16}, {"results have the type of their precision", results_have_the_type_of_their_precision},
-              {"(closing)", finish})
+              {"modules hand on bf16", modules_hand_on_bf16}, {"(closing)", finish})
