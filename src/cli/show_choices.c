@@ -90,6 +90,7 @@ static void values_text(const struct nib_parameter *p, char out[240]) {
     case NIB_PARAMETER_TEXT: used += (size_t)snprintf(out, 240, "text"); break;
     case NIB_PARAMETER_FORMAT: used += (size_t)snprintf(out, 240, "a name or file"); break;
     case NIB_PARAMETER_TENSOR: used += (size_t)snprintf(out, 240, "FILE:tensor or glob"); break;
+    case NIB_PARAMETER_FILE: used += (size_t)snprintf(out, 240, "file or folder"); break;
     case NIB_PARAMETER_INTEGER: used += (size_t)snprintf(out, 240, "%lld to %lld", (long long)p->low, (long long)p->high); break;
     case NIB_PARAMETER_REAL: used += (size_t)snprintf(out, 240, "%g to %g", p->real_low, p->real_high); break;
     case NIB_PARAMETER_CHOICE:

@@ -148,6 +148,8 @@ enum nib_status nib_experiment_identify(struct nib_experiment *e, struct nib_err
         hash_text(state, nib_table_text(facts.formats, i, 0));
         hash_text(state, nib_table_text(facts.formats, i, 1));
     }
+    for (size_t i = 0; status == NIB_OK && i < nib_table_rows(facts.inputs); i++)
+        hash_text(state, nib_table_text(facts.inputs, i, 2)); /* the digest */
     if (status == NIB_OK) status = visit_files(e, hash_file, state, error);
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));

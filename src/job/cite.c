@@ -1,5 +1,6 @@
 #include "job/cite.h"
 
+#include <nibble/unit.h>
 #include <stdio.h>
 
 void nib_cite_quantizer(struct nib_provenance *provenance, const struct nib_quantizer *quantizer) {
@@ -21,6 +22,12 @@ void nib_cite_rotation(struct nib_provenance *provenance, const struct nib_rotat
     char name[128];
     snprintf(name, sizeof name, "rotations/%s", nib_rotation_name(rotation));
     nib_provenance_add_format(provenance, name, nib_rotation_text(rotation), nib_rotation_sha256(rotation));
+}
+
+void nib_cite_unit(struct nib_provenance *provenance, const struct nib_unit *unit) {
+    char name[128];
+    snprintf(name, sizeof name, "units/%s", unit->name);
+    nib_provenance_add_format(provenance, name, unit->text, unit->sha256);
 }
 
 void nib_cite_recipe(struct nib_provenance *provenance, const struct nib_recipe *recipe) {

@@ -15,7 +15,8 @@ enum nib_parameter_type {
     NIB_PARAMETER_REAL,    /* in [real_low, real_high] */
     NIB_PARAMETER_CHOICE,  /* one of `choices` */
     NIB_PARAMETER_FORMAT,  /* a built-in's name or the path of a file */
-    NIB_PARAMETER_TENSOR   /* FILE:tensor; experiments expand FILE and FILE:glob */
+    NIB_PARAMETER_TENSOR, /* FILE:tensor; experiments expand FILE and FILE:glob */
+    NIB_PARAMETER_FILE    /* a file, or a folder, or FILE:tensor, taken as it is; the job cites it */
 };
 
 struct nib_parameter {
@@ -31,6 +32,7 @@ struct nib_parameter {
 #define NIB_PARAM_TEXT(name, initial, help) {name, NIB_PARAMETER_TEXT, initial, help, 0, 0, 0, 0, NULL}
 #define NIB_PARAM_FORMAT(name, initial, help) {name, NIB_PARAMETER_FORMAT, initial, help, 0, 0, 0, 0, NULL}
 #define NIB_PARAM_TENSOR(name, help) {name, NIB_PARAMETER_TENSOR, NULL, help, 0, 0, 0, 0, NULL}
+#define NIB_PARAM_FILE(name, help) {name, NIB_PARAMETER_FILE, NULL, help, 0, 0, 0, 0, NULL}
 #define NIB_PARAM_INTEGER(name, initial, low, high, help) \
     {name, NIB_PARAMETER_INTEGER, initial, help, low, high, 0, 0, NULL}
 #define NIB_PARAM_REAL(name, initial, low, high, help) {name, NIB_PARAMETER_REAL, initial, help, 0, 0, low, high, NULL}
@@ -41,7 +43,7 @@ struct nib_parameter {
 struct nib_argument {
     bool given;       /* false: neither a value nor an initial one; the rest is blank */
     const char *text; /* as written; "" when not given */
-    const char *path; /* of formats and tensors: what to open, seen from the working directory */
+    const char *path; /* of formats, tensors and files: what to open, seen from the working directory */
     int64_t integer;  /* of integers; of choices their index */
     double real;
 };
@@ -58,7 +60,7 @@ struct nib_job {
     /* `threads` >= 1 for this one call. */
     enum nib_status (*run)(const struct nib_argument *arguments, int threads, struct nib_table **out,
                            struct nib_error *error);
-    /* Adds the formats that the arguments name; may be NULL. Tensor files are added by the caller. */
+    /* Adds the formats and files that the arguments name; may be NULL. Tensor files are added by the caller. */
     enum nib_status (*cite)(const struct nib_argument *arguments, struct nib_provenance *provenance,
                             struct nib_error *error);
     /* From jobs.def: */

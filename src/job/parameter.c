@@ -84,6 +84,7 @@ enum nib_status nib_argument_parse(const struct nib_parameter *parameter, const 
     case NIB_PARAMETER_TEXT:
     case NIB_PARAMETER_FORMAT:
     case NIB_PARAMETER_TENSOR:
+    case NIB_PARAMETER_FILE:
         if (text[0] == '\0') status = nib_fail(error, NIB_EINVAL, "%s is empty", parameter->name);
         break;
     }

@@ -10,11 +10,15 @@
 enum { MOST = 8 };
 
 struct columns {
+    size_t part; /* of a stack's table; SIZE_MAX: of a chain's */
     size_t name, depth, pass, gain, error, product, norm, cosine;
 };
 
 static bool find(const struct nib_table *table, struct columns *c) {
-    return nib_plot_find_column(table, "case", &c->name) && nib_plot_find_column(table, "depth", &c->depth) &&
+    bool stack = nib_plot_find_column(table, "part", &c->part);
+    if (!stack) c->part = SIZE_MAX;
+    return nib_plot_find_column(table, "case", &c->name) &&
+           nib_plot_find_column(table, stack ? "layer" : "depth", &c->depth) &&
            nib_plot_find_column(table, "pass", &c->pass) && nib_plot_find_column(table, "gain", &c->gain) &&
            nib_plot_find_column(table, "gain_se", &c->error) &&
            nib_plot_find_column(table, "product_predicted", &c->product) &&
@@ -31,7 +35,8 @@ static bool write_pass(struct nib_figure *figure, const char *block, const struc
         for (size_t i = 0; i < nib_table_rows(table); i++) {
             int64_t depth = nib_table_integer(table, i, c->depth);
             if (strcmp(nib_table_text(table, i, c->name), names->name[s]) != 0 ||
-                strcmp(nib_table_text(table, i, c->pass), pass) != 0 || depth == last)
+                strcmp(nib_table_text(table, i, c->pass), pass) != 0 || depth == last ||
+                (c->part != SIZE_MAX && strcmp(nib_table_text(table, i, c->part), "stream") != 0))
                 continue;
             double error = nib_table_real(table, i, c->error);
             last = depth;
