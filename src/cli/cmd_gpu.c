@@ -287,6 +287,21 @@ static enum nib_status bench(struct nib_call *call, const struct nib_gpu *gpu, s
     return status;
 }
 
+/* Options of the other actions have no effect on this one. */
+static enum nib_status check_applies(const struct nib_call *call, const char *action, struct nib_error *error) {
+    static const char *const of_check[] = {"quick", "full", "small", "shared", NULL}, *const of_reports[] = {"all", NULL};
+    static const char *const of_bench[] = {"shape", "repetitions", NULL}, *const of_probe[] = {"verify", NULL};
+    enum nib_status status = NIB_OK;
+    if (strcmp(action, "check") != 0) status = nib_options_refuse(call, of_check, "goes with gpu check", error);
+    if (status == NIB_OK && strcmp(action, "check") != 0 && strcmp(action, "probe") != 0)
+        status = nib_options_refuse(call, of_reports, "goes with gpu check", error);
+    if (status == NIB_OK && strcmp(action, "bench") != 0)
+        status = nib_options_refuse(call, of_bench, "goes with gpu bench", error);
+    if (status == NIB_OK && strcmp(action, "probe") != 0)
+        status = nib_options_refuse(call, of_probe, "goes with gpu probe", error);
+    return status;
+}
+
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     static const struct {
         const char *name;
@@ -295,13 +310,15 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     } actions[] = {{"info", 0, info}, {"check", 4095, check}, {"bench", 0, bench}};
     const struct nib_gpu_arguments *arguments = call->options;
     const char *action = call->values[0];
+    enum nib_status status = check_applies(call, action, error);
+    if (status != NIB_OK) return status;
     if (strcmp(action, "probe") == 0) return probe(call, error);
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         struct nib_gpu gpu;
         if (strcmp(action, actions[i].name) != 0) continue;
         if (call->value_count - 1 > actions[i].most)
             return nib_fail(error, NIB_EINVAL, "gpu %s: unexpected argument \"%s\"", action, call->values[1 + actions[i].most]);
-        enum nib_status status = nib_gpu_open((int)arguments->device, &gpu, error);
+        status = nib_gpu_open((int)arguments->device, &gpu, error);
         if (status != NIB_OK) return status;
         status = actions[i].run(call, &gpu, error);
         nib_gpu_close(&gpu);
