@@ -83,7 +83,8 @@ enum nib_status nib_gpu_check_quantize(const struct nib_gpu_check_request *reque
     struct nib_gpu_subjects subjects;
     enum nib_status status = nib_gpu_subjects_open(&subjects, error);
     if (status != NIB_OK) return status;
-    size_t rows = request->small ? 48 : request->full ? 1024 : 250, cols = request->small ? 80 : request->full ? 1500 : 480;
+    /* Whole blocks both ways, which the fastest kernels serve; run_tails has the others. */
+    size_t rows = request->small ? 64 : request->full ? 1024 : 256, cols = request->small ? 80 : request->full ? 1504 : 480;
     for (size_t s = 0; s < subjects.count && status == NIB_OK; s++) {
         if (request->shared && subjects.quantizer[s]->block->block_rows == 1) continue;
         for (int a = 0; a < 2 && status == NIB_OK; a++)

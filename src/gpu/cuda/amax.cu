@@ -1,4 +1,4 @@
-// Tensor amax and tensor scale, and the choice of the quantization kernel.
+// Tensor amax and tensor scale.
 #include "launch.cuh"
 
 // Magnitude bits order like unsigned integers; NaN is skipped, as TransformerEngine's max does.
@@ -37,24 +37,5 @@ cudaError_t launch_tensor_scale(const nib_gpu_quantizer &q, enum nib_gpu_dtype d
     case NIB_GPU_F16: amax_kernel<<<blocks, 256>>>(static_cast<const __half *>(x), count, amax_bits); break;
     }
     tensor_scale_kernel<<<1, 1>>>(amax_bits, tensor);
-    return cudaGetLastError();
-}
-
-void quantize_f32(const QuantizeLaunch &, const void *);
-void quantize_bf16(const QuantizeLaunch &, const void *);
-void quantize_f16(const QuantizeLaunch &, const void *);
-void quantize_by_mma(const QuantizeLaunch &, const void *);
-bool quantize_fast(const QuantizeLaunch &, enum nib_gpu_dtype, const void *);
-
-cudaError_t launch_quantize(const QuantizeLaunch &launch, enum nib_gpu_dtype dtype, const void *x) {
-    if (quantize_fast(launch, dtype, x)) return cudaGetLastError();
-    if (launch.q.rotation.size > 1 && launch.q.rotation.by == NIB_GPU_TENSOR_CORE)
-        quantize_by_mma(launch, x);
-    else if (dtype == NIB_GPU_F32)
-        quantize_f32(launch, x);
-    else if (dtype == NIB_GPU_BF16)
-        quantize_bf16(launch, x);
-    else
-        quantize_f16(launch, x);
     return cudaGetLastError();
 }

@@ -62,10 +62,14 @@ const Kind kinds[] = {
     {"te-nvfp4 sr", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 1},
     {"te-nvfp4 down the columns", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 1, 0, NIB_GPU_BUTTERFLY, 0},
     {"te-nvfp4 16x16", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 16, 16, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 0},
+    {"te-nvfp4 16x16 transposed", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 16, 16, e2m1, 1, 1, 0, NIB_GPU_BUTTERFLY, 0},
     {"ocp-mxfp4", NIB_GPU_SCALE_E8M0, NIB_GPU_RULE_MX_FLOOR, 1, 32, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 0},
     {"e2m1-fp32", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 0},
     {"e1m2-fp32", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 0, NIB_GPU_BUTTERFLY, 0},
     {"e1m2-fp32 rht16 butterfly", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 16, NIB_GPU_BUTTERFLY, 0},
+    {"e1m2-fp32 rht16 tensor core", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 16, NIB_GPU_TENSOR_CORE, 0},
+    {"e1m2-fp32 sr", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 0, NIB_GPU_BUTTERFLY, 1},
+    {"e1m2-fp32 down the columns", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 1, 0, NIB_GPU_BUTTERFLY, 0},
 };
 
 nib_gpu_quantizer quantizer_of(const Kind &kind) {

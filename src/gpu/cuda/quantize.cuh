@@ -1,9 +1,9 @@
-// The quantization kernels: one thread, 16 elements.
+// The quantization kernels of all cases: one thread, 16 elements.
 #pragma once
 
 #include "element.cuh"
 #include "groups.cuh"
-#include "rotate.cuh"
+#include "mma_rotate.cuh"
 #include "scale.cuh"
 #include <curand_kernel.h>
 
@@ -140,7 +140,9 @@ __device__ __forceinline__ void store16(const QuantizeLaunch &l, const Place &p,
                 dequantized(l.q, l.tensor->amax, scale.stored, level_of<ELEMENT>(l.grid, codes[i]));
 }
 
-// ROTATION: 0 none, 1 butterfly.
+enum Rotation { ROTATION_NONE, ROTATION_BUTTERFLY, ROTATION_MMA };
+
+// Thread blocks of 256, as the rotation on the tensor cores needs them.
 template <typename T, int ELEMENT, bool STOCHASTIC, int ROTATION>
 __global__ void __launch_bounds__(256) quantize_lines(const __grid_constant__ QuantizeLaunch l, const T *__restrict__ x) {
     size_t column = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -151,12 +153,14 @@ __global__ void __launch_bounds__(256) quantize_lines(const __grid_constant__ Qu
         Place p = place_of(l.shape, column, y);
         float v[16];
         load16(l.shape, p, x, l.aligned, v);
-        if (ROTATION == 1) {
-            butterfly(v, l.q.rotation.sign, l.q.rotation.size, (unsigned)(p.start % l.q.rotation.size));
-            if (l.q.rotation.round_to_bf16)
-#pragma unroll
-                for (int i = 0; i < 16; i++) v[i] = to_bf16_and_back(v[i]);
+        if constexpr (ROTATION == ROTATION_MMA) {
+            __shared__ MmaTiles tiles;
+            mma_rotate(tiles, v, l.q.rotation.sign, l.q.rotation.size);
         }
+        if (ROTATION == ROTATION_BUTTERFLY) butterfly(v, l.q.rotation.sign, l.q.rotation.size, (unsigned)(p.start % l.q.rotation.size));
+        if (ROTATION != ROTATION_NONE && l.q.rotation.round_to_bf16)
+#pragma unroll
+            for (int i = 0; i < 16; i++) v[i] = to_bf16_and_back(v[i]);
         float amax = amax16(l.q, v);
         for (unsigned lanes = 1; lanes < lanes_per_block; lanes *= 2)
             amax = max_or_nan(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, lanes));
@@ -165,4 +169,10 @@ __global__ void __launch_bounds__(256) quantize_lines(const __grid_constant__ Qu
         encode16<ELEMENT, STOCHASTIC>(l, p, scale, v, codes);
         store16<ELEMENT>(l, p, scale, codes, p.start % l.q.block_cols == 0);
     }
+}
+
+template <typename T, int ELEMENT, bool STOCHASTIC, int ROTATION> void run_lines(const QuantizeLaunch &l, const T *x) {
+    size_t lines = lines_y(l.shape);
+    dim3 grid((unsigned)((threads_x(l.shape) + 255) / 256), (unsigned)(lines < 65535 ? lines : 65535));
+    quantize_lines<T, ELEMENT, STOCHASTIC, ROTATION><<<grid, 256>>>(l, x);
 }

@@ -1,22 +1,11 @@
-// The usual case at the speed of memory: E2M1 from bf16, blocks of 16 or 32 columns, whole blocks, packed codes and
-// scales only, alone or behind a rotation of 16 that is rounded to bf16, by butterfly or on the tensor cores. One thread, 16 elements in eight words. Blocks with
-// NaN, infinities or elements beyond the grid go the general way.
-#include "launch.cuh"
+// The usual case at the speed of memory: bf16, whole blocks of 16 or 32 columns, packed codes and scales only; alone, stochastically,
+// or behind a rotation of 16 that is rounded to bf16. Blocks with NaN, infinities or elements beyond the grid go the general way.
+#include "fast.cuh"
 
-// Thread blocks of 256 that a multiprocessor holds, and how many it is given: the best of five pairs tried on an H200.
-enum { RESIDENT = 5, GIVEN = 10 };
+// Thread blocks of 256 that a multiprocessor holds, and how many times that many it is given: the fastest of those tried on an H200.
+enum { RESIDENT = 4, ROUNDS = 2 };
 
-struct FastLaunch {
-    nib_gpu_quantizer q;
-    const TensorScale *tensor;
-    uint8_t *packed, *scales;
-    size_t blocks;           // of 16 elements
-    uint32_t flip[8];        // sign bits of the rotation, over the words
-    uint32_t negative;       // the same, a bit an element
-};
-
-__device__ __forceinline__ float low_half(uint32_t word) { return __uint_as_float(word << 16); }
-__device__ __forceinline__ float high_half(uint32_t word) { return __uint_as_float(word & 0xFFFF0000u); }
+enum Turn { TURN_NONE, TURN_BUTTERFLY, TURN_MMA };
 
 // In place, on eight words of two bf16.
 __device__ __forceinline__ void rotate16(uint32_t (&w)[8], const uint32_t *flip) {
@@ -43,187 +32,260 @@ __device__ __forceinline__ void rotate16(uint32_t (&w)[8], const uint32_t *flip)
     }
 }
 
-// A lane's part of the matrix. Row k, column n: the sign is that of element k times (-1)^popc(k & n); here k = 2t, 2t + 1 and 8 more,
-// n = g and 8 more.
+template <int RULE> __device__ __forceinline__ void store_block(const FastLaunch &l, uint32_t block, uint2 codes, uint32_t stored) {
+    reinterpret_cast<uint2 *>(l.packed)[block] = codes;
+    if (RULE == FAST_FP32)
+        reinterpret_cast<uint32_t *>(l.scales)[block] = stored;
+    else if (RULE == FAST_NV)
+        l.scales[block] = (uint8_t)stored;
+    else if (block % 2 == 0)
+        l.scales[block / 2] = (uint8_t)stored;
+}
+
+// ---- one thread, one block of 16 elements ----
+
+template <int RULE, int ELEMENT, int TURN, bool STOCHASTIC>
+__device__ __forceinline__ void quantize16(const FastLaunch &l, uint32_t table, float k, uint4 first, uint4 second, uint32_t block) {
+    uint32_t w[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
+    if (TURN == TURN_BUTTERFLY) rotate16(w, l.flip);
+    uint32_t m = magnitudes(larger(larger(larger(w[0], w[1]), larger(w[2], w[3])), larger(larger(w[4], w[5]), larger(w[6], w[7]))));
+    uint32_t bits = max(m & 0xFFFFu, m >> 16);
+    bool nan = bits > 0x7F80u;
+    if (nan) bits = __float_as_uint(amax16_slowly(make_uint4(w[0], w[1], w[2], w[3]), make_uint4(w[4], w[5], w[6], w[7]))) >> 16;
+    if (RULE == FAST_MX) bits = max(bits, __shfl_xor_sync(0xFFFFFFFFu, bits, 1));
+    FastScale s = fast_scale<RULE>(table, k, l.q.max_magnitude, bits);
+    uint4 random = make_uint4(0, 0, 0, 0);
+    if (STOCHASTIC)
+        random = curand_Philox4x32_10(make_uint4(block, 0, (uint32_t)l.q.stream, (uint32_t)(l.q.stream >> 32)),
+                                      make_uint2((uint32_t)l.q.seed, (uint32_t)(l.q.seed >> 32)));
+    uint2 codes;
+    if (s.plain && !nan) {
+        float x[2][8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            x[i / 4][i % 4 * 2] = low_half(w[i]);
+            x[i / 4][i % 4 * 2 + 1] = high_half(w[i]);
+        }
+        codes = encode_block<RULE, ELEMENT, STOCHASTIC>(l, x, signs8(w[0], w[1], w[2], w[3]), signs8(w[4], w[5], w[6], w[7]), s, random);
+    } else {
+        BlockScale scale = block_scale(l.q, *l.tensor, __uint_as_float(bits << 16));
+        s.stored = scale.stored;
+        codes = codes16_slowly<ELEMENT, STOCHASTIC>(l, scale, make_uint4(w[0], w[1], w[2], w[3]), make_uint4(w[4], w[5], w[6], w[7]), random);
+    }
+    store_block<RULE>(l, block, codes, s.stored);
+}
+
+// A warp's blocks, 32 at a time, go round by round over the whole grid; the next ones are loaded before these are computed. The last warp
+// starts early enough to end with the last block, and repeats what another has done.
+template <int RULE, int ELEMENT, int TURN, bool STOCHASTIC>
+__global__ void __launch_bounds__(256, RESIDENT) quantize_rows(const __grid_constant__ FastLaunch l, const uint4 *__restrict__ x) {
+    __shared__ float factors[128];
+    const float k = __fmul_rn(l.tensor->encode, __uint_as_float(0x3E2AAAABu));
+    const uint32_t stride = gridDim.x * 256, lane = threadIdx.x % 32, last = l.blocks - 32;
+    uint32_t first = blockIdx.x * 256 + threadIdx.x - lane;
+    auto load = [&](uint4(&to)[2], uint32_t at) {
+        at = min(at, last) + lane;
+        const uint4 *from = x + 2 * (size_t)at;
+        to[0] = __ldg(from);
+        to[1] = __ldg(from + 1);
+        return at;
+    };
+    uint4 a[2], b[2];
+    uint32_t at_a = load(a, first), at_b;
+    const uint32_t table = fill_factors<RULE>(factors, l.tensor->decode);
+    while (first < l.blocks) {
+        first += stride;
+        at_b = load(b, first);
+        quantize16<RULE, ELEMENT, TURN, STOCHASTIC>(l, table, k, a[0], a[1], at_a);
+        if (first >= l.blocks) break;
+        first += stride;
+        at_a = load(a, first);
+        quantize16<RULE, ELEMENT, TURN, STOCHASTIC>(l, table, k, b[0], b[1], at_b);
+    }
+}
+
+// ---- one warp, 32 blocks, turned on the tensor cores ----
+
+// A warp's 32 blocks are two 16x16 operands A, block 8r + g of the warp in row g or g + 8 of operand r / 2; r counts 0 to 3. Lane 4g + t holds the
+// elements 4t to 4t + 3 of its four blocks: it loads them as it needs them, and the order of the columns of A, and of
+// the product's, is undone in the matrix B. (The tensor cores of Hopper add 16 products at once, in no order.)
+// B for the columns 4t, 4t + 1 of the product; for 4t + 2, 4t + 3 the second half changes its sign.
 __device__ __forceinline__ void hadamard16(uint32_t negative, uint32_t *b0, uint32_t *b1) {
-    unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    uint32_t parity = __popc(2 * t & g) & 1u, odd = parity ^ (g & 1u);
-    *b0 = 0x3E803E80u ^ (((negative >> (2 * t) ^ parity) & 1u) << 15 | ((negative >> (2 * t + 1) ^ odd) & 1u) << 31);
-    *b1 = 0x3E803E80u ^ (((negative >> (2 * t + 8) ^ parity) & 1u) << 15 | ((negative >> (2 * t + 9) ^ odd) & 1u) << 31);
-}
-
-// The same on the tensor cores: the 32 blocks of a warp are two 16x16 operands, times the Hadamard matrix with +-1/4. A lane's
-// own block lies in row `lane` of the warp's tile, its halves exchanged in every other four rows against bank conflicts.
-__device__ __forceinline__ void rotate16_mma(uint4 *tile, uint32_t (&w)[8], uint32_t b0, uint32_t b1) {
-    unsigned lane = threadIdx.x % 32, swap = lane / 4 % 2;
-    tile[lane * 2 + swap] = make_uint4(w[0], w[1], w[2], w[3]);
-    tile[lane * 2 + (swap ^ 1)] = make_uint4(w[4], w[5], w[6], w[7]);
-    __syncwarp();
-#pragma unroll
-    for (unsigned half = 0; half < 2; half++) {
-        unsigned row = half * 16 + lane % 16;
-        uint32_t at = (uint32_t)__cvta_generic_to_shared(tile + row * 2 + (lane / 16 ^ row / 4 % 2)), a[4], out[4];
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                     : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]) : "r"(at) : "memory");
-#pragma unroll
-        for (unsigned j = 0; j < 2; j++) {
-            float d[4];
-            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
-                         : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(j == 0 ? b1 : b1 ^ 0x80008000u), "f"(0.0f));
-            __nv_bfloat162 low = __floats2bfloat162_rn(d[0], d[1]), high = __floats2bfloat162_rn(d[2], d[3]);
-            out[2 * j] = reinterpret_cast<uint32_t &>(low);
-            out[2 * j + 1] = reinterpret_cast<uint32_t &>(high);
-        }
-        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};"
-                     : : "r"(at), "r"(out[0]), "r"(out[1]), "r"(out[2]), "r"(out[3]) : "memory");
+    unsigned lane = threadIdx.x % 32, g = lane / 4, k = lane % 4 * 4, n = g / 2 * 4 + g % 2;
+    uint32_t words[2] = {0, 0};
+    for (unsigned i = 0; i < 4; i++) {
+        uint32_t minus = (negative >> (k + i) ^ __popc((k + i) & n)) & 1u;
+        words[i / 2] |= (0x3E80u | minus << 15) << (16 * (i % 2));
     }
-    __syncwarp();
-    uint4 first = tile[lane * 2 + swap], second = tile[lane * 2 + (swap ^ 1)];
-    w[0] = first.x, w[1] = first.y, w[2] = first.z, w[3] = first.w;
-    w[4] = second.x, w[5] = second.y, w[6] = second.z, w[7] = second.w;
+    *b0 = words[0];
+    *b1 = words[1];
 }
 
-enum Turn { TURN_NONE, TURN_BUTTERFLY, TURN_MMA };
-
-// Largest magnitude of 16 elements as bf16 bits; more than 0x7F80 where a NaN is among them.
-__device__ __forceinline__ uint32_t largest(const uint32_t (&w)[8]) {
-    uint32_t m = w[0] & 0x7FFF7FFFu;
-#pragma unroll
-    for (int i = 1; i < 7; i += 2) m = __vimax3_u16x2(m, w[i] & 0x7FFF7FFFu, w[i + 1] & 0x7FFF7FFFu);
-    m = __vmaxu2(m, w[7] & 0x7FFF7FFFu);
-    return max(m & 0xFFFFu, m >> 16);
+__device__ __forceinline__ void product16(uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1, uint32_t *upper, uint32_t *lower) {
+    float d[4];
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+                 : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "f"(0.0f));
+    __nv_bfloat162 first = __floats2bfloat162_rn(d[0], d[1]), second = __floats2bfloat162_rn(d[2], d[3]);
+    *upper = reinterpret_cast<uint32_t &>(first);
+    *lower = reinterpret_cast<uint32_t &>(second);
 }
 
-#if !NIB_NATIVE_E2M1
-// The code of |y| < 7, in the low byte. Adding 1.5 * 2^22, 2^23 or 2^24 rounds |y| to nearest even multiples of 1/2, 1 and 2, whose
-// number stands in the low bits of the sum. The multiples are the codes below 2, from 2 to 4 less two, from 4 on less four,
-// and each is the smallest of the three where it holds.
-template <bool CLAMP> __device__ __forceinline__ uint32_t code_in_byte(float y) {
-    float magnitude = CLAMP ? fminf(fabsf(y), 6.0f) : fabsf(y);
-    int halves = __float_as_int(__fadd_rn(magnitude, 6291456.0f));   // 0x4AC00000 + n
-    int ones = __float_as_int(__fadd_rn(magnitude, 12582912.0f));    // 0x4B400000 + n
-    int twos = __float_as_int(__fadd_rn(magnitude, 25165824.0f));    // 0x4BC00000 + n
-    return (uint32_t)__viaddmin_s32(twos, 4 - 0x1000000, __viaddmin_s32(ones, 2 - 0x800000, halves));
-}
-#endif
-
-// Eight codes of four words.
-template <bool CLAMP> __device__ __forceinline__ uint32_t codes8(const uint32_t *w, float factor) {
-#if NIB_NATIVE_E2M1
-    uint32_t out = 0;
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        out |= e2m1_pair(__fmul_rn(low_half(w[i]), factor), __fmul_rn(high_half(w[i]), factor)) << (8 * i);
-    return out;
-#else
-    uint32_t halves[2];
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        uint32_t a = w[2 * h], b = w[2 * h + 1];
-        uint32_t c0 = code_in_byte<CLAMP>(__fmul_rn(low_half(a), factor)), c1 = code_in_byte<CLAMP>(__fmul_rn(high_half(a), factor));
-        uint32_t c2 = code_in_byte<CLAMP>(__fmul_rn(low_half(b), factor)), c3 = code_in_byte<CLAMP>(__fmul_rn(high_half(b), factor));
-        uint32_t bytes = __byte_perm(__byte_perm(c0, c1, 0x0040), __byte_perm(c2, c3, 0x0040), 0x5410);
-        bytes |= __byte_perm(a, b, 0x7531) >> 4 & 0x08080808u; // the signs of the elements
-        halves[h] = bytes | bytes >> 4;                        // bytes 0 and 2 hold two codes each
+// What a lane needs to exchange parts with the other three of its block's.
+struct Quad {
+    uint32_t upper;                 // t >= 2
+    uint32_t take_amax, give, keep; // selectors for permute
+    uint32_t low, high;
+    __device__ Quad() {
+        unsigned t = threadIdx.x % 4;
+        upper = t >= 2;
+        take_amax = t % 2 == 0 ? 0x4410u : 0x4432u;
+        give = t % 2 == 0 ? 0x7632u : 0x5410u;
+        keep = t % 2 == 0 ? 0x5410u : 0x7632u;
+        // Kept and received hold the parts {t, t ^ 2} and {t ^ 1, t ^ 3}, a half each.
+        low = t == 0 ? 0x5410u : t == 1 ? 0x1054u : t == 2 ? 0x7632u : 0x3276u;
+        high = t == 0 ? 0x7632u : t == 1 ? 0x3276u : t == 2 ? 0x5410u : 0x1054u;
+        hold(upper);
+        hold(take_amax);
+        hold(give);
+        hold(keep);
+        hold(low);
+        hold(high);
     }
-    return __byte_perm(halves[0], halves[1], 0x6420);
-#endif
+};
+
+// The lane's own block of a warp whose words lie in quarters, every stage the general way.
+struct SlowBlock {
+    uint2 codes;
+    uint32_t stored;
+};
+template <int RULE, int ELEMENT>
+__device__ __noinline__ SlowBlock quad_slowly(const FastLaunch &l, uint4 even, uint4 odd) {
+    const uint32_t words[2][4] = {{even.x, even.y, even.z, even.w}, {odd.x, odd.y, odd.z, odd.w}};
+    unsigned t = threadIdx.x % 4;
+    uint32_t own[8];
+#pragma unroll
+    for (unsigned r = 0; r < 4; r++)
+#pragma unroll
+        for (unsigned i = 0; i < 8; i++) {
+            uint32_t word = __shfl_sync(0xFFFFFFFFu, words[i % 2][r], i / 2, 4);
+            if (r == t) own[i] = word;
+        }
+    uint4 first = make_uint4(own[0], own[1], own[2], own[3]), second = make_uint4(own[4], own[5], own[6], own[7]);
+    float amax = amax16_slowly(first, second);
+    if (RULE == FAST_MX) amax = fmaxf(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, 4));
+    BlockScale scale = block_scale(l.q, *l.tensor, amax);
+    return SlowBlock{codes16_slowly<ELEMENT, false>(l, scale, first, second, make_uint4(0, 0, 0, 0)), scale.stored};
 }
 
-__device__ __noinline__ uint2 codes16_slowly(const nib_gpu_quantizer &q, BlockScale scale, uint4 first, uint4 second) {
-    uint32_t w[8] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w}, out[2] = {0, 0};
-    for (int i = 0; i < 8; i++)
-        out[i / 4] |= e2m1_pair(scaled(q, scale, low_half(w[i])), scaled(q, scale, high_half(w[i]))) << (8 * (i % 4));
-    return make_uint2(out[0], out[1]);
-}
-
-// Blocks go round by round over the whole grid; the next one is loaded before this one is computed.
-template <bool MX, Turn TURN>
-__global__ void __launch_bounds__(256, RESIDENT) quantize_fast_kernel(const __grid_constant__ FastLaunch l, const uint4 *__restrict__ x) {
-    const size_t stride = (size_t)gridDim.x * 256;
-    size_t block = (size_t)blockIdx.x * 256 + threadIdx.x, warp_first = block - threadIdx.x % 32;
-    uint4 next_first = make_uint4(0, 0, 0, 0), next_second = next_first;
-    uint32_t b0 = 0, b1 = 0;
-    if (TURN == TURN_MMA) hadamard16(l.negative, &b0, &b1);
-    const TensorScale tensor = *l.tensor;
-    const float k = __fmul_rn(tensor.encode, __uint_as_float(0x3E2AAAABu));
-    if (block < l.blocks) {
-        next_first = __ldg(x + 2 * block);
-        next_second = __ldg(x + 2 * block + 1);
+template <int RULE, int ELEMENT>
+__device__ __forceinline__ void quantize_quads(const FastLaunch &l, uint32_t table, float k, const Quad &quad, uint32_t b0, uint32_t b1,
+                                               const uint2 (&in)[4], uint32_t block) {
+    uint32_t even[4], odd[4]; // of block r: elements 4t, 4t + 1, and 4t + 2, 4t + 3, rotated
+#pragma unroll
+    for (int r = 0; r < 4; r += 2) {
+        product16(in[r].x, in[r + 1].x, in[r].y, in[r + 1].y, b0, b1, &even[r], &even[r + 1]);
+        product16(in[r].x, in[r + 1].x, in[r].y, in[r + 1].y, b0, b1 ^ 0x80008000u, &odd[r], &odd[r + 1]);
     }
-    for (; warp_first < l.blocks; warp_first += stride, block += stride) {
-        const bool mine = block < l.blocks; // lanes of a warp work together
-        uint32_t w[8] = {next_first.x, next_first.y, next_first.z, next_first.w, next_second.x, next_second.y, next_second.z, next_second.w};
-        if (block + stride < l.blocks) {
-            next_first = __ldg(x + 2 * (block + stride));
-            next_second = __ldg(x + 2 * (block + stride) + 1);
+    // amax of four blocks over four lanes; lane t ends with that of block t.
+    uint32_t m[4];
+#pragma unroll
+    for (int r = 0; r < 4; r++) m[r] = larger(even[r], odd[r]);
+    uint32_t m01 = larger(permute(m[0], m[1], 0x5410u), permute(m[0], m[1], 0x7632u));
+    uint32_t m23 = larger(permute(m[2], m[3], 0x5410u), permute(m[2], m[3], 0x7632u));
+    uint32_t most = larger(quad.upper ? m23 : m01, __shfl_xor_sync(0xFFFFFFFFu, quad.upper ? m01 : m23, 2));
+    uint32_t bits = magnitudes(permute(larger(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1)), 0, quad.take_amax));
+    if (RULE == FAST_MX) bits = max(bits, __shfl_xor_sync(0xFFFFFFFFu, bits, 4));
+    FastScale s = fast_scale<RULE>(table, k, l.q.max_magnitude, bits);
+    uint2 codes;
+    if (__all_sync(0xFFFFFFFFu, s.plain && bits <= 0x7F80u)) {
+        uint32_t half[2]; // codes of elements 4t to 4t + 3 of two blocks
+#pragma unroll
+        for (int r = 0; r < 4; r += 2) {
+            float x[8], f[2], d[2] = {1.0f, 1.0f};
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                f[i] = __shfl_sync(0xFFFFFFFFu, s.factor, r + i, 4);
+                if (RULE == FAST_FP32) d[i] = __shfl_sync(0xFFFFFFFFu, s.divisor, r + i, 4);
+                x[4 * i] = low_half(even[r + i]);
+                x[4 * i + 1] = high_half(even[r + i]);
+                x[4 * i + 2] = low_half(odd[r + i]);
+                x[4 * i + 3] = high_half(odd[r + i]);
+            }
+            half[r / 2] = encode8<RULE, ELEMENT, false>(l, x, signs8(even[r], odd[r], even[r + 1], odd[r + 1]), f, d, make_uint2(0, 0));
         }
-        if (TURN == TURN_BUTTERFLY) rotate16(w, l.flip);
-        if constexpr (TURN == TURN_MMA) {
-            __shared__ uint4 tiles[8][64];
-            rotate16_mma(tiles[threadIdx.x / 32], w, b0, b1);
-        }
-        uint32_t bits = largest(w);
-        bool nan = bits > 0x7F80u, plain;
-        BlockScale scale;
-        uint2 codes;
-        float amax = __uint_as_float(bits << 16);
-        if (nan) { // numbers win
-            amax = 0;
-            for (int i = 0; i < 8; i++) amax = fmaxf(fmaxf(amax, fabsf(low_half(w[i]))), fabsf(high_half(w[i])));
-        }
-        if (MX) {
-            amax = fmaxf(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, 1));
-            uint32_t exponent = __float_as_uint(amax) >> 23;
-            scale.stored = exponent == 255u ? 254u : exponent > 2u ? exponent - 2u : 0u;
-            scale.factor = e8m0_inverse(scale.stored);
-            plain = !nan && exponent != 255u;
-        } else {
-            scale.stored = __nv_cvt_float_to_fp8(fminf(__fmul_rn(amax, k), FLT_MAX), __NV_SATFINITE, __NV_E4M3);
-            scale.factor = fminf(__fdiv_rn(1.0f, __fmul_rn(e4m3_value(scale.stored), tensor.decode)), FLT_MAX);
-            plain = !nan && __fmul_rn(amax, scale.factor) < 7.0f; // beyond 7 the grid saturates
-        }
-        if (plain) {
-            codes.x = codes8<MX>(w, scale.factor);
-            codes.y = codes8<MX>(w + 4, scale.factor);
-        } else {
-            codes = codes16_slowly(l.q, scale, make_uint4(w[0], w[1], w[2], w[3]), make_uint4(w[4], w[5], w[6], w[7]));
-        }
-        if (!mine) continue;
-        reinterpret_cast<uint2 *>(l.packed)[block] = codes;
-        if (!MX)
-            l.scales[block] = (uint8_t)scale.stored;
-        else if (block % 2 == 0)
-            l.scales[block / 2] = (uint8_t)scale.stored;
+        uint32_t own = quad.upper ? half[1] : half[0], other = __shfl_xor_sync(0xFFFFFFFFu, quad.upper ? half[0] : half[1], 2);
+        uint32_t kept = permute(own, other, quad.keep), got = __shfl_xor_sync(0xFFFFFFFFu, permute(own, other, quad.give), 1);
+        codes = make_uint2(permute(kept, got, quad.low), permute(kept, got, quad.high));
+    } else {
+        SlowBlock slow = quad_slowly<RULE, ELEMENT>(l, make_uint4(even[0], even[1], even[2], even[3]), make_uint4(odd[0], odd[1], odd[2], odd[3]));
+        codes = slow.codes;
+        s.stored = slow.stored;
+    }
+    store_block<RULE>(l, block, codes, s.stored);
+}
+
+template <int RULE, int ELEMENT>
+__global__ void __launch_bounds__(256, RESIDENT) quantize_rows_mma(const __grid_constant__ FastLaunch l, const uint2 *__restrict__ x) {
+    __shared__ float factors[128];
+    const float k = __fmul_rn(l.tensor->encode, __uint_as_float(0x3E2AAAABu));
+    const uint32_t stride = gridDim.x * 256, lane = threadIdx.x % 32, own = lane % 4 * 8 + lane / 4, last = l.blocks - 32;
+    const Quad quad;
+    uint32_t first = blockIdx.x * 256 + threadIdx.x - lane, b0, b1;
+    hadamard16(l.negative, &b0, &b1);
+    auto load = [&](uint2(&to)[4], uint32_t at) {
+        at = min(at, last);
+        const uint2 *from = x + 4 * (size_t)at + lane;
+#pragma unroll
+        for (unsigned r = 0; r < 4; r++) to[r] = __ldg(from + 32 * r);
+        return at + own;
+    };
+    uint2 a[4], b[4];
+    uint32_t at_a = load(a, first), at_b;
+    const uint32_t table = fill_factors<RULE>(factors, l.tensor->decode);
+    while (first < l.blocks) {
+        first += stride;
+        at_b = load(b, first);
+        quantize_quads<RULE, ELEMENT>(l, table, k, quad, b0, b1, a, at_a);
+        if (first >= l.blocks) break;
+        first += stride;
+        at_a = load(a, first);
+        quantize_quads<RULE, ELEMENT>(l, table, k, quad, b0, b1, b, at_b);
     }
 }
 
-// Whether the launch is of this kind; then it is made.
-bool quantize_fast(const QuantizeLaunch &launch, enum nib_gpu_dtype dtype, const void *x) {
-    const nib_gpu_quantizer &q = launch.q;
-    bool mx = q.rule == NIB_GPU_RULE_MX_FLOOR && q.block_cols == 32 && q.emax == 2;
-    bool nv = q.rule == NIB_GPU_RULE_NVFP4 && q.block_cols == 16;
-    bool turned = q.rotation.size == 16 && q.rotation.round_to_bf16, on_cores = turned && q.rotation.by == NIB_GPU_TENSOR_CORE;
-    if (!(mx || nv) || !q.is_e2m1 || q.block_rows != 1 || q.along_rows || q.stochastic || q.amax_nan_propagates ||
-        q.nan_code != 7 || q.infinite_scale_is_nan)
-        return false;
-    if (dtype != NIB_GPU_BF16 || launch.values != nullptr || launch.packed == nullptr || launch.scales == nullptr) return false;
-    if ((q.rotation.size > 1 && !turned) || launch.shape.cols % q.block_cols != 0) return false;
-    FastLaunch l = {q, launch.tensor, launch.packed, launch.scales, launch.shape.rows * launch.shape.cols / 16, {0}, 0};
-    for (unsigned i = 0; turned && i < 16; i++)
-        if (q.rotation.sign[i] < 0) {
-            l.flip[i / 2] |= i % 2 == 0 ? 0x8000u : 0x80000000u;
-            l.negative |= 1u << i;
-        }
+// ---- choice ----
+
+namespace {
+
+template <typename Kernel, typename Word> void launch_all(Kernel *kernel, const FastLaunch &l, const Word *x) {
     int device = 0, processors = 132;
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-    size_t needed = (l.blocks + 255) / 256, most = (size_t)processors * GIVEN;
-    unsigned grid = (unsigned)(needed < most ? needed : most);
+    uint32_t needed = (l.blocks + 255) / 256, most = (uint32_t)processors * RESIDENT * ROUNDS;
+    kernel<<<needed < most ? needed : most, 256>>>(l, x);
+}
+
+template <int RULE, int ELEMENT> void launch_rows(const FastLaunch &l, const void *x) {
     const uint4 *words = static_cast<const uint4 *>(x);
-    auto kernel = mx ? (on_cores ? quantize_fast_kernel<true, TURN_MMA> : turned ? quantize_fast_kernel<true, TURN_BUTTERFLY> : quantize_fast_kernel<true, TURN_NONE>)
-                     : (on_cores ? quantize_fast_kernel<false, TURN_MMA> : turned ? quantize_fast_kernel<false, TURN_BUTTERFLY> : quantize_fast_kernel<false, TURN_NONE>);
-    kernel<<<grid, 256>>>(l, words);
-    return true;
+    bool turned = l.q.rotation.size > 1;
+    if (turned && l.q.rotation.by == NIB_GPU_TENSOR_CORE)
+        launch_all(quantize_rows_mma<RULE, ELEMENT>, l, static_cast<const uint2 *>(x));
+    else if (l.q.stochastic)
+        launch_all(turned ? quantize_rows<RULE, ELEMENT, TURN_BUTTERFLY, true> : quantize_rows<RULE, ELEMENT, TURN_NONE, true>, l, words);
+    else
+        launch_all(turned ? quantize_rows<RULE, ELEMENT, TURN_BUTTERFLY, false> : quantize_rows<RULE, ELEMENT, TURN_NONE, false>, l, words);
+}
+
+} // namespace
+
+void quantize_fast_rows(const FastLaunch &l, int rule, int element, const void *x) {
+    if (rule == FAST_NV)
+        launch_rows<FAST_NV, FAST_E2M1>(l, x);
+    else if (rule == FAST_MX)
+        launch_rows<FAST_MX, FAST_E2M1>(l, x);
+    else if (element == FAST_E2M1)
+        launch_rows<FAST_FP32, FAST_E2M1>(l, x);
+    else
+        launch_rows<FAST_FP32, FAST_HALVES>(l, x);
 }
