@@ -201,7 +201,7 @@ NIB_COMMAND(dequantize) = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),
-    .takes = NIB_TAKES_JSON | NIB_TAKES_QUIET,
+    .takes = NIB_TAKES_JSON,
     .examples = examples,
     .run = run,
 };

@@ -385,7 +385,7 @@ NIB_COMMAND(layout) = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),
-    .takes = NIB_TAKES_JSON_ONLY | NIB_TAKES_QUIET,
+    .takes = NIB_TAKES_JSON_ONLY,
     .examples = examples,
     .run = run,
 };

@@ -229,7 +229,7 @@ NIB_COMMAND(rotate) = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),
-    .takes = NIB_TAKES_JSON | NIB_TAKES_OUTPUT | NIB_TAKES_THREADS | NIB_TAKES_QUIET,
+    .takes = NIB_TAKES_JSON | NIB_TAKES_OUTPUT | NIB_TAKES_THREADS,
     .examples = examples,
     .run = run,
 };

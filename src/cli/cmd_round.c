@@ -256,7 +256,7 @@ NIB_COMMAND(round) = {
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),
-    .takes = NIB_TAKES_JSON | NIB_TAKES_SEED | NIB_TAKES_QUIET,
+    .takes = NIB_TAKES_JSON | NIB_TAKES_SEED,
     .examples = examples,
     .run = run,
 };

@@ -21,8 +21,7 @@ enum nib_takes {
     NIB_TAKES_OUTPUT = 2,
     NIB_TAKES_THREADS = 4,
     NIB_TAKES_SEED = 8,
-    NIB_TAKES_QUIET = 16, /* every command takes --quiet */
-    NIB_TAKES_JSON_ONLY = 32 /* --json, for a result that is no table */
+    NIB_TAKES_JSON_ONLY = 16 /* --json, for a result that is no table */
 };
 
 /* One call of a command. */
