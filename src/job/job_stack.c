@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    MODEL, TOKENS, RECIPE, SEQUENCES, LENGTH, SKIP, PRODUCT, UNIT, PRECISION, BACKWARD, PART, SEED, PARAMETERS
+    MODEL, TOKENS, RECIPE, SEQUENCES, LENGTH, SKIP, PRODUCT, UNIT, PRECISION, BACKWARD, GEMMS, PART, SEED, PARAMETERS
 };
 static const char *const products[] = {"blas", "exact", "unit", NULL}; /* enum nib_product */
 static const char *const precisions[] = {"f32", "bf16", NULL};
@@ -27,6 +27,7 @@ static const struct nib_parameter parameters[] = {
     NIB_PARAM_FORMAT("unit", NULL, "with product unit: the matrix unit; otherwise one that takes the recipe's operands"),
     NIB_PARAM_CHOICE("precision", "bf16", precisions, "of activations between operations"),
     NIB_PARAM_CHOICE("backward", "yes", choices, "gradients too"),
+    NIB_PARAM_CHOICE("gemms", "yes", choices, "measure every operand and GEMM, not only what the run leaves behind"),
     NIB_PARAM_CHOICE("part", "summary", part_choices, "which rows"),
     NIB_PARAM_INTEGER("seed", "0", 0, INT64_MAX, "seed of stochastic rounding and of random signs"),
     NIB_PARAM_END,
@@ -55,6 +56,8 @@ static enum nib_status request_of(const struct nib_argument *a, struct opened *o
     static const int needed[] = {MODEL, TOKENS, RECIPE};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!a[needed[i]].given) return nib_fail(error, NIB_EINVAL, "%s must be given", parameters[needed[i]].name);
+    if (a[GEMMS].integer == 0 && (a[PART].integer == NIB_DEPTH_OPERAND || a[PART].integer == NIB_DEPTH_PRODUCT))
+        return nib_fail(error, NIB_EINVAL, "part %s needs gemms: yes", a[PART].text);
     if (a[UNIT].given && a[PRODUCT].integer != NIB_PRODUCT_UNIT)
         return nib_fail(error, NIB_EINVAL, "unit goes with product: unit");
     enum nib_status status = nib_recipe_open(a[RECIPE].path, &o->recipe, error);
@@ -72,7 +75,7 @@ static enum nib_status request_of(const struct nib_argument *a, struct opened *o
                                       .unit = o->unit,
                                       .rotation = o->rotation,
                                       .backward = a[BACKWARD].integer == 1,
-                                      .products = true,
+                                      .products = a[GEMMS].integer == 1 && a[PART].integer != NIB_DEPTH_WEIGHT,
                                       .seed = (uint64_t)a[SEED].integer,
                                       .threads = 1};
     return nib_stack_check(out, error);
@@ -114,10 +117,8 @@ static enum nib_status run(const struct nib_argument *arguments, int threads, st
     struct nib_stack_report report = {.record = NULL};
     enum nib_status status = request_of(arguments, &opened, &request, error);
     if (status == NIB_OK) {
-        int part = (int)arguments[PART].integer;
-        request.products = part != NIB_DEPTH_WEIGHT;
         status = nib_stack_measure(&request, &report, error);
-        if (status == NIB_OK) status = table_of(&report, part, out, error);
+        if (status == NIB_OK) status = table_of(&report, (int)arguments[PART].integer, out, error);
     }
     nib_stack_report_free(&report);
     opened_close(&opened);
