@@ -34,12 +34,19 @@ static const struct nib_example examples[] = {
     {NULL, NULL},
 };
 
+/* RESULT.png, without the ending of a result file. */
 static char *figure_name(const struct nib_call *call) {
+    static const char *const endings[] = {".h5", ".hdf5", ".nc"};
     const struct arguments *a = call->options;
     const char *result = call->values[0];
     if (a->output != NULL) return strdup(a->output);
     size_t length = strlen(result);
-    if (length > 3 && strcmp(result + length - 3, ".h5") == 0) length -= 3;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        size_t own = strlen(endings[i]);
+        if (length <= own || strcmp(result + length - own, endings[i]) != 0) continue;
+        length -= own;
+        break;
+    }
     char *name = malloc(length + 5);
     if (name != NULL) sprintf(name, "%.*s.png", (int)length, result);
     return name;
