@@ -14,7 +14,7 @@ struct nib_consts {
     struct nib_tensor_scale tensor;
     float target_x_brq;                  /* S*rQ */
     float target_x_decode;               /* Q*D */
-    float approx_q, approx_qd, approx_d; /* reciprocals of Q, Q*D and D by rcp.approx.ftz */
+    float approx_q, approx_qd, approx_d, approx_3_4; /* reciprocals of Q, Q*D, D and 3/4 by rcp.approx.ftz */
     float encode_reciprocal;             /* 1/S */
     float decode_reciprocal;             /* 1/D */
     float scale_min, scale_max;
@@ -25,20 +25,22 @@ struct nib_consts {
     float largest_scale;
     float scale_if_zero; /* 0: no change */
     uint32_t code_if_zero;
-    /* powers of two: the code is ((bits + addend[exponent field]) >> 23) - offset, at most top */
-    uint32_t addend[256];
+    /* powers of two: the code is ((bits + first + addend[exponent field]) >> 23) - offset, at most top */
+    uint32_t first_addend, addend[256];
     int32_t exponent_offset, top_code;
     uint32_t zero_code; /* of a block of zeros */
     float zero_value, bottom_value;
     /* what the stages do not compute: a scale v below v_low but not 0, s from s_high on, a scaled element from y_high
      * on */
     float v_low, s_high, y_high;
+    float ratio_high; /* nor blocks whose amax is more than so many s */
     /* element format */
     int32_t magnitude_threshold[7];
     int32_t threshold[NIB_THRESHOLDS];
     uint64_t codes;
     float level[NIB_CODES];
-    int error_order;
+    float middle[7]; /* between the magnitudes */
+    float int4_level[NIB_CODES], int4_value[NIB_CODES]; /* of the integers that IF4 may choose; in units of s */
     int32_t half_bits; /* of the number that floor(a+0.5) lifts over the first tie */
     /* by the code of an 8-bit scale, for choices that are cheaper to tabulate; NaN: the reference */
     float factor_of_code[256], back_of_code[256];
@@ -63,13 +65,30 @@ typedef void nib_stochastic_stage(const struct nib_consts *k, const float *restr
                                   const uint8_t *restrict random, size_t blocks, unsigned size,
                                   uint8_t *restrict codes);
 
-/* The error of each block of 16 elements, by the error axes. */
-typedef void nib_error_stage(const struct nib_consts *k, const float *restrict x, const uint8_t *restrict codes,
-                             const float *restrict s, size_t blocks, float *restrict errors);
+/* What the elements of blocks of 16 or 32 contribute to the errors of their blocks; the value q*s*... is multiplied by
+ * `unit` where the levels are in other units. */
+typedef void nib_terms_stage(const struct nib_consts *k, const float *restrict x, const uint8_t *restrict codes,
+                             const float *restrict level, float unit, const float *restrict s, size_t blocks,
+                             unsigned size, float *restrict terms);
+enum nib_term { NIB_TERM_SQUARE, NIB_TERM_MAGNITUDE, NIB_TERM_DIFFERENCE, NIB_TERMS };
+/* How terms are summed. What gives the same as one of these for blocks of one line is called by its name. */
+enum nib_summation {
+    NIB_SUM_SEQUENTIAL,
+    NIB_SUM_TREE,
+    NIB_SUM_LANES,
+    NIB_SUM_SQUARES, /* of differences, by fused multiply-adds over four, then a tree */
+    NIB_SUM_MOST,
+    NIB_SUM_ROWS, /* squares of 16 x 16 from here on */
+    NIB_SUM_CUDA_256,
+    NIB_SUM_LANES_256,
+    NIB_SUMMATIONS
+};
 
 enum nib_operation { NIB_MULTIPLY, NIB_DIVIDE, NIB_OPERATIONS };
 /* KEEP, NEGATIVE, DROP, NONPOSITIVE: the signed_zero axis on a symmetric grid; HALF: NEGATIVE with the
- * rounding rne;a+.5; GRID: any grid, sign kept. */
+ * rounding rne;a+.5; GRID: any grid, sign kept.
+ * NOT_POSITIVE: a sign unless x is above zero; PRODUCTS: x against thresholds times the factor; INT4: the other levels
+ * of IF4. */
 enum nib_encoding {
     NIB_ENCODE_KEEP,
     NIB_ENCODE_NEGATIVE,
@@ -77,9 +96,20 @@ enum nib_encoding {
     NIB_ENCODE_NONPOSITIVE,
     NIB_ENCODE_HALF,
     NIB_ENCODE_GRID,
+    NIB_ENCODE_NOT_POSITIVE,
+    NIB_ENCODE_PRODUCTS,
+    NIB_ENCODE_INT4,
     NIB_ENCODINGS
 };
-enum nib_codec { NIB_CODEC_E8M0, NIB_CODEC_EXPONENT, NIB_CODEC_MINIFLOAT, NIB_CODEC_BF16, NIB_CODEC_FP32, NIB_CODECS };
+enum nib_codec {
+    NIB_CODEC_E8M0,
+    NIB_CODEC_EXPONENT,
+    NIB_CODEC_MINIFLOAT,
+    NIB_CODEC_HALF_UP,
+    NIB_CODEC_BF16,
+    NIB_CODEC_FP32,
+    NIB_CODECS
+};
 
 struct nib_isa {
     const char *name;
@@ -91,6 +121,8 @@ struct nib_isa {
     void (*load_f16)(const uint16_t *restrict x, float *restrict out, size_t count);
     nib_scale_stage *block_scale[NIB_AXIS_block_scale_COUNT];
     nib_scale_stage *block_scale_bf16[NIB_AXIS_block_scale_COUNT]; /* scale_precision "input" from bfloat16 */
+    nib_scale_stage *wider_scale[NIB_AXIS_block_scale_COUNT]; /* of the wider candidate, where it is no product at the end */
+    void (*cut_to_tf32)(const float *x, float *out, size_t count); /* may be in place */
     nib_scale_stage *bound;
     void (*straight_through)(const float *restrict v, float *restrict s);
     nib_codec_stage *codec[NIB_CODECS];
@@ -100,11 +132,16 @@ struct nib_isa {
     nib_element_stage *encode[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_ENCODINGS];
     nib_philox_stage *philox;
     nib_stochastic_stage *stochastic[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_AXIS_sr_bits_COUNT];
-    nib_error_stage *errors[NIB_AXIS_error_value_COUNT][NIB_AXIS_error_metric_COUNT];    /* order: k->error_order */
+    nib_terms_stage *terms[NIB_AXIS_error_value_COUNT][NIB_TERMS];
+    void (*sums)(const float *restrict terms, size_t blocks, unsigned size, enum nib_summation summation,
+                 float *restrict errors);
+    /* Of squares, `across` beside each other in lines of 16 elements: the error stands at each line. */
+    void (*square_sums)(const float *restrict terms, size_t blocks, size_t across, enum nib_summation summation,
+                        float *restrict errors);
     void (*pack)(const uint8_t *restrict codes, size_t count, uint8_t *restrict packed); /* count even */
     nib_scale_stage *dequantize[NIB_AXIS_dequantize_COUNT];
-    /* level * factor (* second) */
-    void (*values)(const struct nib_consts *k, const uint8_t *restrict codes, const float *restrict factor,
+    /* level * factor * second */
+    void (*values)(const float level[NIB_CODES], const uint8_t *restrict codes, const float *restrict factor,
                    size_t blocks, unsigned size, float second, float *restrict values);
 };
 

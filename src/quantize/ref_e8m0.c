@@ -29,16 +29,19 @@ static const struct {
 
 /* The same for the floor of log2 rounded to bfloat16. A logarithm just below a power of two is negative where the
  * exponent is, and its row is then that of the next larger magnitude. */
-static int log2_down_bf16(float x) {
+uint32_t nib_log2_border_bf16(int exponent) {
     static const uint32_t border[8] = {0x7FA756, 0x7F4ECB, 0x7E9E10, 0x7D3E0A, 0x7A83AE, 0x752573, 0x6AC0B3, 0x5744D8};
-    struct parts p = split(x);
-    int size = p.exponent >= 0 ? p.exponent : -p.exponent - 1, row = 0;
-    if (p.exponent == -1) return p.exponent;
+    int size = exponent >= 0 ? exponent : -exponent - 1, row = 0;
+    if (exponent == -1) return 0x800000;
     while (size > 0) {
         size >>= 1;
         row++;
     }
-    return p.exponent + (p.mantissa >= border[row < 8 ? row : 7]);
+    return border[row < 8 ? row : 7];
+}
+static int log2_down_bf16(float x) {
+    struct parts p = split(x);
+    return p.exponent + (p.mantissa >= nib_log2_border_bf16(p.exponent));
 }
 
 enum log2_rule { DOWN, UP, NEAREST };

@@ -6,6 +6,23 @@
 #include "quantize/isa.h"
 #include "rotate/kernel.h"
 
+/* Another candidate of a block than the amax on Q. */
+struct nib_candidate {
+    enum { NIB_OF_SCALE, NIB_OF_AMAX, NIB_OF_LEVELS } differs; /* the scale or the amax is `times` as large, or the levels */
+    float times;
+    nib_element_stage *encode;
+    float unit; /* of its levels */
+};
+/* How the better one is found. */
+struct nib_contest {
+    unsigned others; /* 0: there is one candidate */
+    struct nib_candidate other[2];
+    nib_terms_stage *terms;
+    enum nib_summation summation;
+    bool square;    /* blocks are 16 x 16 */
+    bool nan_loses; /* a candidate is kept only if its error is at most the next one's */
+};
+
 struct nib_stages {
     const struct nib_quantizer *q;
     const struct nib_isa *isa;
@@ -17,9 +34,11 @@ struct nib_stages {
     void (*straight_through)(const float *restrict v, float *restrict s); /* or NULL */
     nib_element_stage *encode;
     nib_stochastic_stage *stochastic; /* instead of encode */
-    nib_error_stage *errors;          /* where there are two candidates, else NULL */
+    struct nib_contest contest;       /* among candidates, where there are several */
     enum nib_operation operation;
     bool tabulated, back_tabulated; /* factors come from k.factor_of_code and k.back_of_code */
+    bool one_by_one;                /* or from nib_factor_under */
+    bool cut;                       /* to TF32, as elements are loaded */
     float second;                   /* dequantization multiplies by this last */
 };
 void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa,
@@ -49,6 +68,20 @@ struct nib_tile_scales {
     float v[NIB_TILE], s[NIB_TILE], factor[NIB_TILE];
 };
 
+/* From scales before bounds and rounding to the factors of elements. */
+void nib_tile_scale(const struct nib_stages *stages, const float *base, struct nib_tile_scales *to);
+struct nib_scratch;
+/* Adds to special[] the blocks that the stages do not compute; true if there are any. Settles the factors of zero
+ * scales. */
+bool nib_tile_find_specials(const struct nib_stages *stages, const struct nib_scratch *t, struct nib_tile_scales *scales,
+                            size_t blocks, bool *special);
+/* For each block the best candidate: its codes instead of the first one's in `codes`, its scales in t->chosen. True if
+ * there are blocks that the stages do not compute. */
+bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks, unsigned size,
+                      size_t across, uint8_t *codes, bool *special);
+/* The factor of an element under a block scale, for choices without a stage; NaN where it depends on the element. */
+float nib_factor_under(const struct nib_quantizer *q, const struct nib_tensor_scale *t, float s);
+
 /* Buffers of one worker. */
 struct nib_scratch {
     float *x, *values;
@@ -57,7 +90,9 @@ struct nib_scratch {
     uint8_t *block_codes;
     uint8_t *random; /* of the tile */
     uint32_t *block_random;
-    uint8_t *other_codes; /* of the second candidate */
+    uint8_t *other_codes; /* of another candidate */
+    float *terms;         /* of errors */
+    bool of_other_levels[NIB_TILE];
     uint32_t amax[NIB_TILE];
     float b[NIB_TILE], base[NIB_TILE], back[NIB_TILE];
     struct nib_tile_scales chosen, other;

@@ -17,11 +17,12 @@ struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_erro
     size_t block = (size_t)walk->block_rows * walk->block_size;
     scratch->block_x = nib_alloc(block, sizeof *scratch->block_x, "a block of elements", error);
     scratch->block_codes = nib_alloc(block, 1, "a block of codes", error);
-    scratch->other_codes = nib_alloc(count, 1, "codes of a second candidate", error);
+    scratch->other_codes = nib_alloc(count, 1, "codes of another candidate", error);
+    scratch->terms = nib_alloc(count, sizeof *scratch->terms, "errors of elements", error);
     scratch->block_values = nib_alloc(block, sizeof *scratch->block_values, "a block of values", error);
     scratch->random = nib_alloc(count, walk->random.bytes, "random bits", error);
     scratch->block_random = nib_alloc(block, sizeof *scratch->block_random, "random bits of a block", error);
-    if (scratch->x && scratch->other_codes && scratch->values && scratch->codes && scratch->block_x &&
+    if (scratch->x && scratch->other_codes && scratch->terms && scratch->values && scratch->codes && scratch->block_x &&
         scratch->block_values && scratch->block_codes && scratch->random && scratch->block_random)
         return scratch;
     nib_scratch_free(scratch);
@@ -34,6 +35,7 @@ void nib_scratch_free(struct nib_scratch *scratch) {
     free(scratch->values);
     free(scratch->codes);
     free(scratch->other_codes);
+    free(scratch->terms);
     free(scratch->block_x);
     free(scratch->block_codes);
     free(scratch->random);
@@ -167,78 +169,6 @@ static void block_amaxes(const struct nib_walk *w, struct nib_scratch *t, size_t
         }
 }
 
-/* From scales before bounds and rounding, times `expand`, to the factors of elements. */
-static void scale_stages(const struct nib_stages *stages, const float *base, float expand, struct nib_tile_scales *to) {
-    float expanded[NIB_TILE];
-    for (int i = 0; i < NIB_TILE; i++) expanded[i] = base[i] * expand;
-    if (stages->bound != NULL)
-        stages->bound(&stages->k, expanded, to->v);
-    else
-        memcpy(to->v, expanded, sizeof expanded);
-    stages->codec(&stages->k, to->v, to->code, to->s);
-    if (stages->straight_through != NULL) stages->straight_through(to->v, to->s);
-    if (!stages->tabulated) stages->factor(&stages->k, to->s, to->factor);
-    for (int i = 0; stages->tabulated && i < NIB_TILE; i++)
-        to->factor[i] = stages->k.factor_of_code[to->code[i] & 0xFF];
-}
-
-/* Whether sub-block i must go to the reference; settles the factor of zero scales. */
-static bool is_special(const struct nib_stages *stages, const struct nib_scratch *t, struct nib_tile_scales *scales,
-                       size_t i) {
-    const struct nib_axes *axes = &stages->q->axes;
-    const struct nib_consts *k = &stages->k;
-    const float v = scales->v[i], s = scales->s[i];
-    float *factor = &scales->factor[i];
-    if (t->amax[i] >= NIB_BITS_INFINITY || !(v < INFINITY) || !(s < k->s_high)) return true;
-    if (axes->scale_overflow == NIB_SCALE_OVERFLOW_NAN && v > k->largest_scale) return true;
-    if (v < k->v_low && t->b[i] != 0) return true;
-    if (!(t->b[i] * *factor < k->y_high) && !isinf(k->y_high)) return true;
-    if (s == 0 && t->b[i] == 0 && axes->zero_scale == NIB_ZERO_SCALE_ONE) {
-        *factor = stages->operation == NIB_MULTIPLY ? 0 : INFINITY;
-        return false;
-    }
-    /* +0 and x*0 are the same where the encoding drops the sign of zero */
-    bool drops_sign = axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE || axes->signed_zero == NIB_SIGNED_ZERO_DROP ||
-                      axes->rounding == NIB_ROUNDING_FLOAT_BITS || !stages->q->rule.symmetric;
-    if (s == 0 && (axes->zero_scale == NIB_ZERO_SCALE_X0 || (axes->zero_scale == NIB_ZERO_SCALE_PLUS && drops_sign))) {
-        *factor = stages->operation == NIB_MULTIPLY ? 0 : INFINITY; /* either way x*0 */
-        return false;
-    }
-    if (s == 0 && axes->zero_scale != NIB_ZERO_SCALE_FORMULA) return true;
-    return !(*factor < INFINITY) || (stages->operation == NIB_DIVIDE && *factor == 0);
-}
-
-/* Adds to special[] the blocks that the stages do not compute; true if there are any. */
-static bool find_specials(const struct nib_stages *stages, const struct nib_scratch *t, struct nib_tile_scales *scales,
-                          size_t blocks, bool *special) {
-    bool any = false;
-    if (!stages->isa->screen(&stages->k, t->b, scales->v, scales->s, scales->factor, blocks)) return false;
-    for (size_t i = 0; i < blocks; i++) {
-        special[i] |= is_special(stages, t, scales, i);
-        any |= special[i];
-    }
-    return any;
-}
-
-/* The second candidate, and for each block the better one; the first stays where neither is. */
-static bool choose(const struct nib_stages *stages, struct nib_scratch *t, const struct place *p, size_t blocks,
-                   bool *special) {
-    enum { SIZE = 16 };
-    float first[NIB_TILE], second[NIB_TILE];
-    scale_stages(stages, t->base, 1.5f, &t->other);
-    bool any = find_specials(stages, t, &t->other, blocks, special);
-    stages->encode(&stages->k, p->x, t->other.factor, blocks, SIZE, t->other_codes);
-    stages->errors(&stages->k, p->x, p->codes, t->chosen.s, blocks, first);
-    stages->errors(&stages->k, p->x, t->other_codes, t->other.s, blocks, second);
-    for (size_t i = 0; i < blocks; i++) {
-        if (!(second[i] < first[i])) continue;
-        memcpy(p->codes + i * SIZE, t->other_codes + i * SIZE, SIZE);
-        t->chosen.code[i] = t->other.code[i];
-        t->chosen.s[i] = t->other.s[i];
-    }
-    return any;
-}
-
 static void store_scales(const struct nib_walk *w, const struct nib_scratch *t, const struct place *p,
                          struct nib_quantized *out) {
     size_t row = p->line / w->block_rows, column = p->start / w->block_size;
@@ -307,6 +237,18 @@ static void correct_scales(const struct nib_stages *stages, const struct nib_wal
         }
 }
 
+static void compute_values(const struct nib_stages *stages, struct nib_scratch *t, const struct place *p, size_t blocks,
+                           unsigned size) {
+    if (!stages->back_tabulated) stages->dequantize(&stages->k, t->chosen.s, t->back);
+    for (int i = 0; stages->back_tabulated && i < NIB_TILE; i++)
+        t->back[i] = stages->k.back_of_code[t->chosen.code[i] & 0xFF];
+    stages->isa->values(stages->k.level, p->codes, t->back, blocks, size, stages->second, p->values);
+    for (size_t i = 0; i < blocks && stages->contest.others > 0; i++)
+        if (t->of_other_levels[i])
+            stages->isa->values(stages->k.int4_value, p->codes + i * size, t->back + i, 1, size, stages->second,
+                                p->values + i * size);
+}
+
 void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w, size_t tile, struct nib_scratch *t,
                        struct nib_quantized *out, struct nib_specials *specials) {
     struct place p = {.line = tile / w->tiles_along * w->tile_rows,
@@ -318,13 +260,14 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
     bool direct = is_direct(w, &p), in_f32 = w->x.dtype == NIB_F32;
     size_t at = p.line * out->cols + p.start; /* of a direct tile in codes and values */
     p.x = t->x;
-    if (direct && in_f32 && w->rotation == NULL)
+    if (direct && in_f32 && w->rotation == NULL && !stages->cut)
         p.x = (const float *)w->x.data + p.line * w->x.stride + p.start;
     else
         nib_tile_load(w, stages->isa, p.line, p.start, t->x);
+    if (stages->cut) stages->isa->cut_to_tf32(t->x, t->x, w->tile_rows * w->tile_inner);
     bool eden = stages->q->axes.scale_correction == NIB_SCALE_CORRECTION_EDEN;
     bool want_values = out->values != NULL,
-         want_codes = out->codes != NULL || out->packed != NULL || want_values || eden || stages->errors != NULL;
+         want_codes = out->codes != NULL || out->packed != NULL || want_values || eden || stages->contest.others > 0;
     bool dense = w->tile_rows == 1 || out->cols == w->tile_inner;
     if (direct && dense && out->codes != NULL) p.codes = out->codes + at;
     if (direct && dense && want_values) p.values = out->values + at;
@@ -334,22 +277,18 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
         stages->isa->block_amax(p.x, blocks, w->block_size, t->amax);
         block_amaxes(w, t, blocks);
         stages->block_scale(&stages->k, t->b, t->base);
-        scale_stages(stages, t->base, 1, &t->chosen);
+        nib_tile_scale(stages, t->base, &t->chosen);
     }
     bool any_special = stages->reference, special[NIB_TILE] = {false};
-    if (!stages->reference) any_special = find_specials(stages, t, &t->chosen, blocks, special);
+    if (!stages->reference) any_special = nib_tile_find_specials(stages, t, &t->chosen, blocks, special);
     if (w->random.bytes > 0 && want_codes) nib_tile_random(w, stages->isa->philox, p.line, p.start, t->random);
     if (!stages->reference && want_codes && stages->stochastic != NULL)
         stages->stochastic(&stages->k, p.x, t->chosen.factor, t->random, blocks, w->block_size, p.codes);
     else if (!stages->reference && want_codes)
         stages->encode(&stages->k, p.x, t->chosen.factor, blocks, w->block_size, p.codes);
-    if (!stages->reference && stages->errors != NULL) any_special |= choose(stages, t, &p, blocks, special);
-    if (!stages->reference && want_values) {
-        if (!stages->back_tabulated) stages->dequantize(&stages->k, t->chosen.s, t->back);
-        for (int i = 0; stages->back_tabulated && i < NIB_TILE; i++)
-            t->back[i] = stages->k.back_of_code[t->chosen.code[i] & 0xFF];
-        stages->isa->values(&stages->k, p.codes, t->back, blocks, w->block_size, stages->second, p.values);
-    }
+    if (!stages->reference && stages->contest.others > 0)
+        any_special |= nib_tile_contest(stages, t, p.x, blocks, w->block_size, w->tile_blocks, p.codes, special);
+    if (!stages->reference && want_values) compute_values(stages, t, &p, blocks, w->block_size);
     for (size_t band = 0; any_special && band < w->tile_rows / w->block_rows; band++)
         for (size_t c = 0; c < w->tile_blocks; c++) {
             bool here = stages->reference;

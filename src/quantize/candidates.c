@@ -1,0 +1,58 @@
+/* The best of several ways to quantize a block. */
+#include <string.h>
+#include "quantize/stages.h"
+
+static void measure(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks, unsigned size,
+                    size_t across, const uint8_t *codes, bool int4, float unit, const float *s, float *errors) {
+    const struct nib_contest *contest = &stages->contest;
+    const float *level = int4 ? stages->k.int4_level : stages->k.level;
+    contest->terms(&stages->k, x, codes, level, unit, s, blocks, size, t->terms);
+    if (contest->square)
+        stages->isa->square_sums(t->terms, blocks, across, contest->summation, errors);
+    else
+        stages->isa->sums(t->terms, blocks, size, contest->summation, errors);
+}
+
+static void scale_other(const struct nib_stages *stages, struct nib_scratch *t, const struct nib_candidate *other) {
+    float in[NIB_TILE], base[NIB_TILE];
+    nib_scale_stage *wider = stages->isa->wider_scale[stages->q->axes.block_scale];
+    if (other->differs == NIB_OF_LEVELS) {
+        t->other = t->chosen;
+        return;
+    }
+    if (other->differs == NIB_OF_AMAX) {
+        for (int i = 0; i < NIB_TILE; i++) in[i] = t->b[i] * other->times;
+        stages->block_scale(&stages->k, in, base);
+    } else if (wider != NULL)
+        wider(&stages->k, t->b, base);
+    else
+        for (int i = 0; i < NIB_TILE; i++) base[i] = t->base[i] * other->times;
+    nib_tile_scale(stages, base, &t->other);
+}
+
+bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks, unsigned size,
+                      size_t across, uint8_t *codes, bool *special) {
+    const struct nib_contest *contest = &stages->contest;
+    float best[NIB_TILE], error[NIB_TILE];
+    bool any = false;
+    memset(t->of_other_levels, 0, sizeof t->of_other_levels);
+    measure(stages, t, x, blocks, size, across, codes, false, 1, t->chosen.s, best);
+    for (unsigned c = 0; c < contest->others; c++) {
+        const struct nib_candidate *other = &contest->other[c];
+        scale_other(stages, t, other);
+        if (other->differs != NIB_OF_LEVELS) any |= nib_tile_find_specials(stages, t, &t->other, blocks, special);
+        other->encode(&stages->k, x, t->other.factor, blocks, size, t->other_codes);
+        measure(stages, t, x, blocks, size, across, t->other_codes, other->differs == NIB_OF_LEVELS, other->unit,
+                t->other.s, error);
+        for (size_t i = 0; i < blocks; i++) {
+            bool better = contest->nan_loses ? !(best[i] <= error[i]) : error[i] < best[i];
+            if (!better) continue;
+            best[i] = error[i];
+            memcpy(codes + i * size, t->other_codes + i * size, size);
+            t->chosen.code[i] = t->other.code[i] | (other->differs == NIB_OF_LEVELS ? 0x80 : 0);
+            t->chosen.s[i] = t->other.s[i];
+            t->of_other_levels[i] = other->differs == NIB_OF_LEVELS;
+        }
+    }
+    return any;
+}
