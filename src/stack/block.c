@@ -2,6 +2,7 @@
 #include "stack/pass.h"
 
 #include "base/memory.h"
+#include "stack/linear.h"
 #include <stdlib.h>
 
 static const struct {
@@ -55,7 +56,7 @@ static enum nib_status linear_forward(const struct nib_stack_pass *pass, size_t 
     if (w == NULL) return NIB_ENOMEM;
     layer->linear[part].weight = w;
     nib_stack_weight_f32(weight, pass->threads, w);
-    if (options.bf16) nib_round_to_bf16(w, elements);
+    if (options.bf16) nib_linear_round_bf16(w, elements);
     enum nib_status status =
         nib_linear_forward(&options, pass->tokens, weight->cols, weight->rows, layer->input_f32[parts[part].input], w,
                            pass->y_f32, pass->run->backward ? &layer->linear[part].saved : NULL, error);

@@ -3,6 +3,7 @@
 
 #include "base/fpenv.h"
 #include "base/threads.h"
+#include "stack/linear.h"
 #include "stack/product.h"
 
 enum { CHUNK = 4096 };
@@ -40,7 +41,7 @@ static void from_f32(const float *from, double *to, size_t count, bool add, enum
 /* The weight as the products take it, into pass->weight_f32. */
 static const float *weight_f32(const struct nib_stack_pass *pass, const struct nib_stack_weight *weight) {
     nib_stack_weight_f32(weight, pass->threads, pass->weight_f32);
-    if (pass->widths.narrow == NIB_WIDTH_BF16) nib_round_to_bf16(pass->weight_f32, weight->rows * weight->cols);
+    if (pass->widths.narrow == NIB_WIDTH_BF16) nib_linear_round_bf16(pass->weight_f32, weight->rows * weight->cols);
     return pass->weight_f32;
 }
 

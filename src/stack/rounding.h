@@ -40,9 +40,4 @@ static inline void nib_width_round_run(const double *from, double *to, size_t co
     }
 }
 
-static inline void nib_round_to_bf16(float *values, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        values[i] = nib_float_of_bits(nib_bits_of_bf16(nib_bf16_of_bits(nib_bits_of_float(values[i]))));
-}
-
 #endif

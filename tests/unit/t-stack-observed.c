@@ -227,8 +227,8 @@ static void the_forward_pass_alone_gives_the_same(void) {
 
 /* Weights of linear layers that are no bf16 numbers act as those that they round to. */
 static void weights_enter_as_bf16(void) {
-    static const char *const recipes[] = {NULL, "bf16"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const recipes[] = {NULL, "bf16", "nvfp4"};
+    for (int i = 0; i < 3; i++) {
         struct nib_random_model rounded = some_model();
         struct nib_stack_run run = {.precision = NIB_STACK_BF16, .backward = true, .threads = 2};
         struct nib_stack_result a, b;
