@@ -184,13 +184,15 @@ static void no_command_has_two_options_of_one_name(void) {
     for (size_t c = 0; nib_command_at(c, &one); c++) {
         const struct nib_option *a, *b;
         bool shared;
-        for (size_t i = 0; (a = nib_option_any(&one, i, &shared)) != NULL; i++)
+        for (size_t i = 0; (a = nib_option_any(&one, i, &shared)) != NULL; i++) {
+            CU_ASSERT(i < 64); /* bits of nib_call.given */
             for (size_t j = 0; j < i; j++) {
                 b = nib_option_any(&one, j, &shared);
                 NIB_CHECKF(strcmp(a->name, b->name) != 0, "%s has --%s twice", one.name, a->name);
                 NIB_CHECKF(a->alias == 0 || a->alias != b->alias, "%s: -%c is --%s and --%s", one.name, a->alias, b->name,
                            a->name);
             }
+        }
     }
 }
 
