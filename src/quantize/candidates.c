@@ -1,5 +1,4 @@
 /* The best of several ways to quantize a block. */
-#include <string.h>
 #include "quantize/stages.h"
 
 static void measure(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks, unsigned size,
@@ -33,9 +32,8 @@ static void scale_other(const struct nib_stages *stages, struct nib_scratch *t, 
 bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks, unsigned size,
                       size_t across, uint8_t *codes, bool *special) {
     const struct nib_contest *contest = &stages->contest;
-    float best[NIB_TILE], error[NIB_TILE];
+    float best[NIB_TILE] = {0}, error[NIB_TILE] = {0};
     bool any = false;
-    memset(t->of_other_levels, 0, sizeof t->of_other_levels);
     measure(stages, t, x, blocks, size, across, codes, false, 1, t->chosen.s, best);
     for (unsigned c = 0; c < contest->others; c++) {
         const struct nib_candidate *other = &contest->other[c];
@@ -44,15 +42,15 @@ bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, co
         other->encode(&stages->k, x, t->other.factor, blocks, size, t->other_codes);
         measure(stages, t, x, blocks, size, across, t->other_codes, other->differs == NIB_OF_LEVELS, other->unit,
                 t->other.s, error);
-        for (size_t i = 0; i < blocks; i++) {
-            bool better = contest->nan_loses ? !(best[i] <= error[i]) : error[i] < best[i];
-            if (!better) continue;
-            best[i] = error[i];
-            memcpy(codes + i * size, t->other_codes + i * size, size);
-            t->chosen.code[i] = t->other.code[i] | (other->differs == NIB_OF_LEVELS ? 0x80 : 0);
-            t->chosen.s[i] = t->other.s[i];
-            t->of_other_levels[i] = other->differs == NIB_OF_LEVELS;
-        }
+        const struct nib_verdict verdict = {.best = best,
+                                            .s = t->chosen.s,
+                                            .code = t->chosen.code,
+                                            .error = error,
+                                            .other_s = t->other.s,
+                                            .other_code = t->other.code,
+                                            .flag = other->differs == NIB_OF_LEVELS ? 0x80 : 0,
+                                            .nan_loses = contest->nan_loses};
+        stages->isa->take_better(&verdict, blocks, size, codes, t->other_codes);
     }
     return any;
 }

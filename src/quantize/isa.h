@@ -39,6 +39,7 @@ struct nib_consts {
     int32_t threshold[NIB_THRESHOLDS];
     uint64_t codes;
     float level[NIB_CODES];
+    bool mirrored;   /* code 8 + i stands for the negative of code i */
     float middle[7]; /* between the magnitudes */
     float int4_level[NIB_CODES], int4_value[NIB_CODES]; /* of the integers that IF4 may choose; in units of s */
     int32_t half_bits; /* of the number that floor(a+0.5) lifts over the first tie */
@@ -82,6 +83,17 @@ enum nib_summation {
     NIB_SUM_CUDA_256,
     NIB_SUM_LANES_256,
     NIB_SUMMATIONS
+};
+
+/* The best error of each block so far and what made it, and another candidate: whose error is smaller, takes the place.
+ * All arrays are of NIB_TILE. */
+struct nib_verdict {
+    float *best, *s;
+    uint32_t *code;
+    const float *error, *other_s;
+    const uint32_t *other_code;
+    uint32_t flag;  /* of the other code */
+    bool nan_loses; /* the place is kept only where the error is at most the other */
 };
 
 enum nib_operation { NIB_MULTIPLY, NIB_DIVIDE, NIB_OPERATIONS };
@@ -138,6 +150,8 @@ struct nib_isa {
     /* Of squares, `across` beside each other in lines of 16 elements: the error stands at each line. */
     void (*square_sums)(const float *restrict terms, size_t blocks, size_t across, enum nib_summation summation,
                         float *restrict errors);
+    void (*take_better)(const struct nib_verdict *verdict, size_t blocks, unsigned size, uint8_t *restrict codes,
+                        const uint8_t *restrict other_codes);
     void (*pack)(const uint8_t *restrict codes, size_t count, uint8_t *restrict packed); /* count even */
     nib_scale_stage *dequantize[NIB_AXIS_dequantize_COUNT];
     /* level * factor * second */

@@ -213,6 +213,8 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->codes = q->rule.codes;
     memcpy(k->level, element->level, sizeof k->level);
     if (q->axes.value_zero == NIB_VALUE_ZERO_PLUS) k->level[q->code_of_minus_zero] = 0;
+    k->mirrored = true;
+    for (int i = 0; i < 8; i++) k->mirrored = k->mirrored && element->level[i + 8] == -element->level[i];
     for (int i = 0; i < 7; i++) k->middle[i] = (element->level[i] + element->level[i + 1]) / 2;
     for (int i = 0; i < 16; i++) k->int4_level[i] = (float)(i > 7 ? i - 16 : i);
     for (int i = 0; i < 16; i++) k->int4_value[i] = k->int4_level[i] * 0.8571428571f;
@@ -309,7 +311,8 @@ static bool plain(const struct nib_quantizer *q, enum nib_operation operation) {
     bool flushes = axes->element_scale == NIB_ELEMENT_X_POW2_FTZ || axes->element_scale == NIB_ELEMENT_X_DOUBLE;
     bool tells = axes->rounding == NIB_ROUNDING_FLOAT_BITS || axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE ||
                  axes->signed_zero == NIB_SIGNED_ZERO_NONPOSITIVE; /* whether a number was flushed */
-    return axes->flush == NIB_FLUSH_OFF && doubled && !(flushes && tells) && zeros_are_usual(axes) &&
+    bool powers = axes->dequantize != NIB_DEQUANTIZE_QS_FTZ || q->block->scale->kind == NIB_SCALE_E8M0; /* see v_low */
+    return axes->flush == NIB_FLUSH_OFF && powers && doubled && !(flushes && tells) && zeros_are_usual(axes) &&
            (axes->element_inf == NIB_ELEMENT_INF_SATURATE || inf_is_screened(q, operation)) &&
            axes->procedure == NIB_PROCEDURE_AXES;
 }

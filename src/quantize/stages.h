@@ -92,7 +92,6 @@ struct nib_scratch {
     uint32_t *block_random;
     uint8_t *other_codes; /* of another candidate */
     float *terms;         /* of errors */
-    bool of_other_levels[NIB_TILE];
     uint32_t amax[NIB_TILE];
     float b[NIB_TILE], base[NIB_TILE], back[NIB_TILE];
     struct nib_tile_scales chosen, other;

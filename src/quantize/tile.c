@@ -243,8 +243,9 @@ static void compute_values(const struct nib_stages *stages, struct nib_scratch *
     for (int i = 0; stages->back_tabulated && i < NIB_TILE; i++)
         t->back[i] = stages->k.back_of_code[t->chosen.code[i] & 0xFF];
     stages->isa->values(stages->k.level, p->codes, t->back, blocks, size, stages->second, p->values);
-    for (size_t i = 0; i < blocks && stages->contest.others > 0; i++)
-        if (t->of_other_levels[i])
+    const bool flagged = stages->contest.others > 0 && stages->contest.other[0].differs == NIB_OF_LEVELS;
+    for (size_t i = 0; i < blocks && flagged; i++)
+        if ((t->chosen.code[i] & 0x80) != 0)
             stages->isa->values(stages->k.int4_value, p->codes + i * size, t->back + i, 1, size, stages->second,
                                 p->values + i * size);
 }
