@@ -29,7 +29,7 @@ static const char *const precisions[] = {"f32", "bf16", NULL};
 static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, recipes, "recipe", 'r', "RECIPE",
                  "recipes to compare; by default bf16, ufp4, e2m1-baseline, nvfp4 and mxfp4"),
-    NIB_OPT_TEXT(struct arguments, tokens, "tokens", 't', "FILE",
+    NIB_OPT_TEXT(struct arguments, tokens, "tokens", 0, "FILE",
                  "what the model reads: a text, each byte of which is a token, or FILE[:tensor] of integers"),
     NIB_OPT_INTEGER(struct arguments, sequences, "sequences", 's', "N", 1, 65536, "sequences of a run"),
     NIB_OPT_INTEGER(struct arguments, length, "length", 'l', "L", 1, 1048576, "tokens of a sequence"),
