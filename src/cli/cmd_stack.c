@@ -279,7 +279,7 @@ static enum nib_status draw(const struct nib_call *call, const struct opened *o,
     const struct arguments *a = call->options;
     struct nib_table *table = NULL;
     enum nib_status status = table_of(report, o, NIB_DEPTH_PARTS, &table, error);
-    static const char *const names[] = {"depth", "gemms", "operands"};
+    static const char *const names[] = {"stack-depth", "stack-gemms", "stack-operands"};
     for (size_t i = 0; status == NIB_OK && i < sizeof names / sizeof *names; i++) {
         char prefix[4000];
         if (i > 0 && a->quick) break;

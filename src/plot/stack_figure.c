@@ -45,6 +45,25 @@ static void label_of(const struct nib_table *table, size_t row, const struct col
     snprintf(out, 64, "%s %s", dot == NULL ? module : dot + 1, nib_table_text(table, row, c->pass));
 }
 
+/* One GEMM over the layers, which the table has in order. */
+static void write_row(struct nib_figure *figure, const struct nib_table *table, const struct columns *c, const char *name,
+                      size_t row, const char *label, int64_t *layers, double *most) {
+    for (size_t i = 0; i < nib_table_rows(table); i++) {
+        char text[64];
+        if (!is(table, i, c->part, "product") || !is(table, i, c->name, name)) continue;
+        label_of(table, i, c, text);
+        if (strcmp(label, text) != 0) continue;
+        double change = nib_table_real(table, i, c->change);
+        int64_t layer = nib_table_integer(table, i, c->layer);
+        if (layer >= *layers) *layers = layer + 1;
+        if (isfinite(change)) *most = fmax(*most, fabs(change));
+        if (isfinite(change))
+            nib_figure_line(figure, "%lld %zu %.6g", (long long)layer, row, change);
+        else
+            nib_figure_line(figure, "%lld %zu NaN", (long long)layer, row);
+    }
+}
+
 enum nib_status nib_plot_stack_gemms(const struct nib_table *table, const char *prefix, struct nib_error *error) {
     enum { ROWS = 32 };
     static const char *const passes[] = {"fprop", "dgrad", "wgrad"};
@@ -73,21 +92,8 @@ enum nib_status nib_plot_stack_gemms(const struct nib_table *table, const char *
     if (status != NIB_OK) return status;
     nib_figure_block(figure, "Map");
     for (size_t p = 0; p < panels; p++) {
-        for (size_t i = 0; i < nib_table_rows(table); i++) {
-            char text[64];
-            size_t row = 0;
-            if (!is(table, i, c.part, "product") || !is(table, i, c.name, names.name[p])) continue;
-            double change = nib_table_real(table, i, c.change);
-            label_of(table, i, &c, text);
-            while (row < labelled && strcmp(labels[row], text) != 0) row++;
-            int64_t layer = nib_table_integer(table, i, c.layer);
-            if (layer >= layers) layers = layer + 1;
-            if (isfinite(change)) most = fmax(most, fabs(change));
-            if (isfinite(change))
-                nib_figure_line(figure, "%lld %zu %.6g", (long long)layer, row, change);
-            else
-                nib_figure_line(figure, "%lld %zu NaN", (long long)layer, row);
-        }
+        for (size_t row = 0; row < labelled; row++) /* an image wants its points line by line */
+            write_row(figure, table, &c, names.name[p], row, labels[row], &layers, &most);
         nib_figure_line(figure, "\n");
     }
     nib_figure_end(figure);
