@@ -33,7 +33,7 @@ static const struct {
     {"layout", "--shape 256x12 --to 128x4 --offset 37,5"},
     {"explore", "--levels 0,1,2,3,4,5,6,8 --dist gaussian"},
     {"chain", "--depth 2 --seeds 2"},
-    {"stack", "'" NIB_DATA_DIR "/bytelm-8m.safetensors' -t '" NIB_DATA_DIR "/heldout.txt' -r bf16 -s 1 -l 8 --quick"},
+    {"stack", "'" NIB_DATA_DIR "/bytelm-8m.safetensors' --tokens '" NIB_DATA_DIR "/heldout.txt' -r bf16 -s 1 -l 8 --quick"},
     {"run", NIB_SOURCE_DIR "/experiments/grid-sweep.yaml --dry-run"},
     {"selftest", ""},
     {"version", ""},
