@@ -1,5 +1,5 @@
-// The usual case down the columns: bf16, blocks of 16 rows, or 16x16 blocks whose codes go out transposed. One thread, two columns; 32 rows
-// at a time, so that codes leave in pieces of 16 bytes.
+// The usual case down the columns: bf16, blocks of 16 rows, or 16x16 blocks whose codes go out transposed. One thread, two columns of 32 rows;
+// one thread block, 256 rows of 64 columns, so that whole lines of memory come in and go out.
 #include "fast.cuh"
 
 // Thread blocks of 256 that a multiprocessor holds, of either kernel, and how many it is given: the fastest of those tried on an H200.
@@ -65,43 +65,68 @@ __device__ __forceinline__ TwoColumns quantize_columns16(const FastLaunch &l, ui
     return out;
 }
 
-template <int RULE, bool SQUARE>
-__device__ __forceinline__ void store_columns(const FastLaunch &l, uint32_t col, uint32_t row, const TwoColumns &first, const TwoColumns &second) {
-    const uint32_t per_line = l.rows / 16;
-#pragma unroll
-    for (int c = 0; c < 2; c++) {
-        uint4 codes = make_uint4(first.codes[c].x, first.codes[c].y, second.codes[c].x, second.codes[c].y);
-        *reinterpret_cast<uint4 *>(l.packed + (size_t)(col + c) * (l.rows / 2) + row / 2) = codes;
-        if (SQUARE && (c == 1 || col % 16 != 0)) continue;
-        size_t at = (size_t)(SQUARE ? col / 16 : col + c) * per_line + row / 16;
-        if (RULE == FAST_FP32)
-            *reinterpret_cast<uint2 *>(l.scales + 4 * at) = make_uint2(first.stored[c], second.stored[c]);
-        else
-            *reinterpret_cast<uint16_t *>(l.scales + at) = (uint16_t)(first.stored[c] | second.stored[c] << 8);
-    }
-}
+template <int RULE> struct TwoScales {
+    using type = uint16_t;
+    static __device__ type of(uint32_t first, uint32_t second) { return (uint16_t)(first | second << 8); }
+};
+template <> struct TwoScales<FAST_FP32> {
+    using type = uint2;
+    static __device__ type of(uint32_t first, uint32_t second) { return make_uint2(first, second); }
+};
 
-// Rows and columns are multiples of 32 and 16. Rows go round by round over the grid; the next 16 are loaded before these are computed.
+// What a thread block sends out. Piece p of column c, the codes of 32 rows, lies at p ^ (c / 2 % 8): neither side meets bank conflicts.
+template <int RULE> struct ColumnsTile {
+    uint4 codes[64][8];
+    typename TwoScales<RULE>::type stored[8][66];
+
+    __device__ __forceinline__ void put(uint32_t piece, uint32_t lane, const TwoColumns &first, const TwoColumns &second) {
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+            codes[2 * lane + c][piece ^ lane % 8] = make_uint4(first.codes[c].x, first.codes[c].y, second.codes[c].x, second.codes[c].y);
+            stored[piece][2 * lane + c] = TwoScales<RULE>::of(first.stored[c], second.stored[c]);
+        }
+    }
+    // `row` and `col`: of the tile.
+    template <bool SQUARE> __device__ __forceinline__ void take(const FastLaunch &l, uint32_t row, uint32_t col) const {
+        const uint32_t per_line = l.rows / 16, piece = threadIdx.x % 8;
+        row += 32 * piece;
+#pragma unroll
+        for (uint32_t c = threadIdx.x / 8; c < 64; c += 32) {
+            if (row >= l.rows || col + c >= l.cols) continue;
+            *reinterpret_cast<uint4 *>(l.packed + (size_t)(col + c) * (l.rows / 2) + row / 2) = codes[c][piece ^ c / 2 % 8];
+            if (SQUARE && c % 16 != 0) continue;
+            size_t at = (size_t)(SQUARE ? (col + c) / 16 : col + c) * per_line + row / 16;
+            reinterpret_cast<typename TwoScales<RULE>::type *>(l.scales)[at / 2] = stored[piece][c];
+        }
+    }
+};
+
+// Rows and columns are multiples of 32 and 16. Tiles go round by round over the grid; the next 16 rows are loaded before these are
+// computed. Two tiles in turn need one barrier each: nobody writes a tile again before all have passed the barrier of the other.
 template <int RULE, int ELEMENT, bool SQUARE>
-__global__ void __launch_bounds__(256, COLUMNS_RESIDENT) quantize_columns(const __grid_constant__ FastLaunch l, const uint32_t *__restrict__ x) {
+__global__ void __launch_bounds__(256, COLUMNS_RESIDENT)
+    quantize_columns(const __grid_constant__ FastLaunch l, const uint32_t *__restrict__ x) {
     __shared__ float factors[128];
+    __shared__ ColumnsTile<RULE> tiles[2];
     const float k = __fmul_rn(l.tensor->encode, __uint_as_float(0x3E2AAAABu));
-    const uint32_t words = l.cols / 2, column = blockIdx.x * 256 + threadIdx.x, stride = gridDim.y * 32;
-    const bool mine = column < words; // lanes of a warp work together
-    uint32_t a[16], b[16];
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, words = l.cols / 2, column = blockIdx.x * 32 + lane, stride = gridDim.y * 256;
+    uint32_t a[16], b[16], turn = 0;
     auto load = [&](uint32_t(&to)[16], uint32_t row) {
         const uint32_t *from = x + (size_t)row * words + column;
+        const bool any = column < words && row < l.rows; // lanes of a warp work together, with zeros beyond the matrix
 #pragma unroll
-        for (int i = 0; i < 16; i++) to[i] = mine && row < l.rows ? __ldg(from + (size_t)i * words) : 0;
+        for (int i = 0; i < 16; i++) to[i] = any ? __ldg(from + (size_t)i * words) : 0;
     };
-    load(a, blockIdx.y * 32);
+    load(a, blockIdx.y * 256 + 32 * warp);
     const uint32_t table = fill_factors<RULE>(factors, l.tensor->decode);
-    for (uint32_t row = blockIdx.y * 32; row < l.rows; row += stride) {
-        load(b, row + 16);
+    for (uint32_t row = blockIdx.y * 256; row < l.rows; row += stride, turn ^= 1) {
+        load(b, row + 32 * warp + 16);
         TwoColumns first = quantize_columns16<RULE, ELEMENT, SQUARE>(l, table, k, a);
-        load(a, row + stride);
+        load(a, row + 32 * warp + stride);
         TwoColumns second = quantize_columns16<RULE, ELEMENT, SQUARE>(l, table, k, b);
-        if (mine) store_columns<RULE, SQUARE>(l, 2 * column, row, first, second);
+        tiles[turn].put(warp, lane, first, second);
+        __syncthreads();
+        tiles[turn].template take<SQUARE>(l, row, blockIdx.x * 64);
     }
 }
 
@@ -188,7 +213,7 @@ dim3 grid_of(const FastLaunch &l, uint32_t across, uint32_t step, uint32_t given
     int device = 0, processors = 132;
     cudaGetDevice(&device);
     cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-    uint32_t x = (l.cols + across - 1) / across, y = l.rows / step, most = (uint32_t)processors * given / x;
+    uint32_t x = (l.cols + across - 1) / across, y = (l.rows + step - 1) / step, most = (uint32_t)processors * given / x;
     if (most == 0) most = 1;
     if (most > 65535) most = 65535;
     return dim3(x, y < most ? y : most);
@@ -198,9 +223,9 @@ template <int RULE, int ELEMENT> void launch_columns(const FastLaunch &l, const 
     if (!l.q.along_rows)
         quantize_squares<RULE, ELEMENT><<<grid_of(l, 512, 16, GIVEN), 256>>>(l, static_cast<const uint4 *>(x));
     else if (l.q.block_rows == 16)
-        quantize_columns<RULE, ELEMENT, true><<<grid_of(l, 512, 32, GIVEN), 256>>>(l, static_cast<const uint32_t *>(x));
+        quantize_columns<RULE, ELEMENT, true><<<grid_of(l, 64, 256, GIVEN), 256>>>(l, static_cast<const uint32_t *>(x));
     else
-        quantize_columns<RULE, ELEMENT, false><<<grid_of(l, 512, 32, GIVEN), 256>>>(l, static_cast<const uint32_t *>(x));
+        quantize_columns<RULE, ELEMENT, false><<<grid_of(l, 64, 256, GIVEN), 256>>>(l, static_cast<const uint32_t *>(x));
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 // Standalone rotations.
+#include "hadamard16.cuh"
 #include "launch.cuh"
 #include "mma_rotate.cuh"
 
@@ -38,8 +39,27 @@ __global__ void __launch_bounds__(256) rotate_lines(const __grid_constant__ nib_
     }
 }
 
+// bf16 to bf16, blocks of 16: one warp, 32 of them. The last warp starts early enough to end with the last block.
+__global__ void __launch_bounds__(256) rotate_quads(uint32_t blocks, uint32_t negative, const uint2 *__restrict__ x, uint2 *__restrict__ out) {
+    uint32_t first = min(blockIdx.x * 256 + threadIdx.x / 32 * 32, blocks - 32), b0, b1, even[4], odd[4];
+    uint2 in[4];
+    load_quads(in, x, first);
+    hadamard16(negative, &b0, &b1);
+    turn_quads(in, b0, b1, even, odd);
+    uint2 *to = out + 4 * (size_t)first + threadIdx.x % 32;
+#pragma unroll
+    for (unsigned r = 0; r < 4; r++) to[32 * r] = make_uint2(even[r], odd[r]);
+}
+
 cudaError_t launch_rotate(const nib_gpu_rotation &r, enum nib_gpu_dtype dtype, const void *x, size_t rows, size_t cols,
                           int along_rows, void *out) {
+    size_t blocks = rows * cols / 16;
+    if (r.by == NIB_GPU_TENSOR_CORE && r.size == 16 && r.round_to_bf16 && !along_rows && blocks >= 32 && blocks < 1u << 31) {
+        uint32_t negative = 0;
+        for (unsigned i = 0; i < 16; i++) negative |= (uint32_t)(r.sign[i] < 0) << i;
+        rotate_quads<<<(unsigned)((blocks + 255) / 256), 256>>>((uint32_t)blocks, negative, static_cast<const uint2 *>(x), static_cast<uint2 *>(out));
+        return cudaGetLastError();
+    }
     Shape s = shape_of(rows, cols, along_rows, r.size);
     size_t lines = lines_y(s);
     dim3 grid((unsigned)((threads_x(s) + 255) / 256), (unsigned)(lines < 65535 ? lines : 65535));
