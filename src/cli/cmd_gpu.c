@@ -13,7 +13,7 @@
 #include "job/gpu_check.h"
 #include "job/gpu_probe.h"
 
-static const struct nib_gpu_arguments defaults = {.repetitions = 20};
+static const struct nib_gpu_arguments defaults = {.repetitions = 20, .sequences = 2, .length = 512};
 
 static const struct nib_option options[] = {
     NIB_OPT_INTEGER(struct nib_gpu_arguments, device, "device", 'd', "N", 0, 1023, "device number"),
@@ -21,7 +21,15 @@ static const struct nib_option options[] = {
     NIB_OPT_FLAG(struct nib_gpu_arguments, full, "full", 0, "check: more than 10^9 quantized values, 10^7 outputs of each instruction"),
     NIB_OPT_FLAG(struct nib_gpu_arguments, small, "small", 0, "check: a few thousand values a row, for compute-sanitizer"),
     NIB_OPT_FLAG(struct nib_gpu_arguments, shared, "shared", 0, "check: the same, of kernels with shared memory alone, for racecheck"),
-    NIB_OPT_FLAG(struct nib_gpu_arguments, all, "all", 0, "check: print every row, not sums over input sets"),
+    NIB_OPT_FLAG(struct nib_gpu_arguments, all, "all", 0, "check: print every row, not sums over input sets or layers"),
+    NIB_OPT_TEXT(struct nib_gpu_arguments, stack, "stack", 0, "MODEL",
+                 "check: every quantizer, rotation and product of recipes, layer by layer through this model, on the emulator's own operands"),
+    NIB_OPT_LIST(struct nib_gpu_arguments, recipes, "recipe", 'r', "RECIPE", "check --stack: recipes"),
+    NIB_OPT_TEXT(struct nib_gpu_arguments, tokens, "tokens", 't', "FILE",
+                 "check --stack: what the model reads: a text, each byte of which is a token, or FILE[:tensor] of integers"),
+    NIB_OPT_INTEGER(struct nib_gpu_arguments, sequences, "sequences", 's', "N", 1, 65536, "check --stack: sequences"),
+    NIB_OPT_INTEGER(struct nib_gpu_arguments, length, "length", 'l', "L", 1, 1048576, "check --stack: tokens of a sequence"),
+    NIB_OPT_FLAG(struct nib_gpu_arguments, forward_only, "no-backward", 0, "check --stack: leave out the gradients"),
     NIB_OPT_FLAG(struct nib_gpu_arguments, verify, "verify", 0, "probe: compare what came back"),
     NIB_OPT_TEXTS(struct nib_gpu_arguments, shapes, "shape", 0, "RxC", "bench: shape of the bf16 matrix; may be repeated"),
     NIB_OPT_INTEGER(struct nib_gpu_arguments, repetitions, "repetitions", 0, "N", 1, 10000, "bench: runs of each kernel, of which the best counts"),
@@ -126,9 +134,8 @@ enum nib_status nib_gpu_device_of(const struct nib_gpu *gpu, struct nib_gpu_devi
     return nib_gpu_status(gpu->plugin->device(out, message, sizeof message), message, error);
 }
 
-/* Writes tables into a result file with the device's attributes. */
-static enum nib_status store(const struct nib_call *call, const struct nib_gpu *gpu, const char *title, const struct nib_table *table,
-                             const struct nib_table *second, struct nib_error *error) {
+enum nib_status nib_gpu_store(const struct nib_call *call, const struct nib_gpu *gpu, const char *title, const struct nib_table *table,
+                              const struct nib_table *second, struct nib_error *error) {
     struct nib_gpu_device d;
     struct nib_result *file;
     struct nib_provenance *provenance = NULL;
@@ -218,6 +225,7 @@ static enum nib_status check(struct nib_call *call, const struct nib_gpu *gpu, s
     struct bar bar = {.call = call};
     struct nib_table *report = NULL, *summary = NULL;
     struct nib_gpu_totals totals;
+    if (arguments->stack != NULL) return nib_gpu_check_stack(call, gpu, error);
     if (arguments->quick + arguments->full + arguments->small + arguments->shared > 1)
         return nib_fail(error, NIB_EINVAL, "--quick, --full, --small and --shared exclude each other");
     struct nib_gpu_check_request request = {.gpu = gpu, .full = arguments->full, .small = arguments->small || arguments->shared,
@@ -234,7 +242,7 @@ static enum nib_status check(struct nib_call *call, const struct nib_gpu *gpu, s
     if (status == NIB_OK) status = nib_gpu_device_of(gpu, &d, error);
     if (status == NIB_OK) status = print_check(call, d.name, report, summary, &totals, error);
     if (status == NIB_OK && call->common.output != NULL)
-        status = store(call, gpu, "CUDA kernels against the emulator", report, summary, error);
+        status = nib_gpu_store(call, gpu, "CUDA kernels against the emulator", report, summary, error);
     nib_table_free(report);
     nib_table_free(summary);
     return status;
@@ -282,14 +290,17 @@ static enum nib_status bench(struct nib_call *call, const struct nib_gpu *gpu, s
                                                (int)arguments->repetitions, &table, error);
     if (status != NIB_OK) return status;
     status = nib_output_table(call, table, &(struct nib_layout){.grouped = true, .group = 0}, error);
-    if (status == NIB_OK && call->common.output != NULL) status = store(call, gpu, "speed of CUDA kernels", table, NULL, error);
+    if (status == NIB_OK && call->common.output != NULL) status = nib_gpu_store(call, gpu, "speed of CUDA kernels", table, NULL, error);
     nib_table_free(table);
     return status;
 }
 
 /* Options of the other actions have no effect on this one. */
 static enum nib_status check_applies(const struct nib_call *call, const char *action, struct nib_error *error) {
-    static const char *const of_check[] = {"quick", "full", "small", "shared", NULL}, *const of_reports[] = {"all", NULL};
+    static const char *const of_check[] = {"quick", "full", "small", "shared", "stack", NULL}, *const of_reports[] = {"all", NULL};
+    static const char *const of_kernels[] = {"quick", "full", "small", "shared", NULL};
+    static const char *const of_stack[] = {"recipe", "tokens", "sequences", "length", "no-backward", NULL};
+    const struct nib_gpu_arguments *arguments = call->options;
     static const char *const of_bench[] = {"shape", "repetitions", NULL}, *const of_probe[] = {"verify", NULL};
     enum nib_status status = NIB_OK;
     if (strcmp(action, "check") != 0) status = nib_options_refuse(call, of_check, "goes with gpu check", error);
@@ -299,7 +310,14 @@ static enum nib_status check_applies(const struct nib_call *call, const char *ac
         status = nib_options_refuse(call, of_bench, "goes with gpu bench", error);
     if (status == NIB_OK && strcmp(action, "probe") != 0)
         status = nib_options_refuse(call, of_probe, "goes with gpu probe", error);
-    return status;
+    if (status == NIB_OK && arguments->stack == NULL)
+        status = nib_options_refuse(call, of_stack, "goes with gpu check --stack", error);
+    if (status != NIB_OK || arguments->stack == NULL) return status;
+    if (call->value_count > 1) return nib_fail(error, NIB_EINVAL, "gpu check --stack: unexpected argument \"%s\"", call->values[1]);
+    if (arguments->recipes.count == 0 || arguments->tokens == NULL)
+        return nib_fail(error, NIB_EINVAL, "gpu check --stack: %s is missing; expected --recipe ufp4,nvfp4 --tokens FILE, for example",
+                        arguments->recipes.count == 0 ? "--recipe" : "--tokens");
+    return nib_options_refuse(call, of_kernels, "does not go with gpu check --stack", error);
 }
 
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
@@ -331,6 +349,7 @@ static const struct nib_example examples[] = {
     {"nibble gpu info", "the device, and what this build can run on it"},
     {"nibble gpu check --quick", "every kernel against the emulator"},
     {"nibble gpu check --full -o check.h5 data/bytelm-28m.activations.safetensors", "more values, real tensors among them"},
+    {"nibble gpu check --stack data/bytelm-8m.safetensors --recipe ufp4,nvfp4 --tokens data/heldout.txt", "a model's layers, forward and backward"},
     {"nibble gpu bench --shape 8192x8192", "share of the copy bandwidth"},
     {"nibble gpu probe kit", "a folder for the owner of another device"},
     {"nibble gpu probe --verify kit", "what came back, against the models"},
@@ -344,7 +363,8 @@ NIB_COMMAND(gpu) = {
     .description =
         "Drives a CUDA device through a plug-in that shares no code with the emulator. info says what the device and this build can do. check "
         "runs every kernel, rotation and matrix instruction on both sides and compares codes, scales, packed bytes, values and "
-        "outputs bit for bit (exit code 1 on any difference); FILEs add real tensors. bench times the kernels. probe writes a "
+        "outputs bit for bit (exit code 1 on any difference); FILEs add real tensors; --stack feeds them the operands of a model's layers, as recipes "
+        "quantize them. bench times the kernels. probe writes a "
         "folder that somebody with other hardware compiles and runs, and --verify compares what comes back; it needs no device here. "
         "Without plug-in, driver or device the exit code is 4.",
     .options = options,

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-#define NIB_GPU_PLUGIN_ABI 3
+#define NIB_GPU_PLUGIN_ABI 4
 #define NIB_GPU_PLUGIN_SYMBOL "nib_gpu_plugin"
 
 enum nib_gpu_result {
@@ -73,7 +73,7 @@ struct nib_gpu_quantizer {
     unsigned block_rows, block_cols; /* 1xN (16, 32) or 16x16, along the axis */
     int along_rows;              /* blocks and rotations run down the columns */
     struct nib_gpu_rotation rotation;
-    int stochastic;              /* 0: nearest even; 1: stochastic, 8 random bits, Philox by element index */
+    unsigned random_bits;        /* 0: nearest even; 8, 16 or 32: stochastic, Philox by element index */
     uint64_t seed, stream;
 };
 

@@ -132,16 +132,62 @@ static enum nib_status emulate(const struct nib_gpu_comparison *how, struct nib_
     return nib_quantize(how->quantizer, turned, &options, q, error);
 }
 
+static const enum nib_gpu_dtype dtypes[] = {NIB_GPU_F32, NIB_GPU_BF16, NIB_GPU_F16};
+
+enum nib_status nib_gpu_compare_made(const struct nib_gpu *gpu, const struct nib_gpu_quantizer *device, struct nib_view x,
+                                     bool has_tensor_amax, float tensor_amax, const struct nib_quantized *q, struct nib_gpu_counts *counts,
+                                     struct nib_gpu_counts *dequantized, struct nib_error *error) {
+    const struct nib_gpu_plugin *plugin = gpu->plugin;
+    const size_t count = x.rows * x.cols;
+    struct buffers b = {0};
+    char message[256] = "";
+    size_t first;
+    enum nib_status status = buffers_make(q, dequantized != NULL, &b, error);
+    for (int with_values = 0; with_values < 2 && status == NIB_OK; with_values++) {
+        struct nib_gpu_quantized out = b.out;
+        if (!with_values) out.values = NULL;
+        status = nib_gpu_status(plugin->quantize(device, dtypes[x.dtype], x.data, x.rows, x.cols, has_tensor_amax, tensor_amax, &out,
+                                                 message, sizeof message), message, error);
+        if (status != NIB_OK) break;
+        b.out.tensor_amax = out.tensor_amax;
+        b.out.tensor_scale_encode = out.tensor_scale_encode;
+        b.out.tensor_scale_decode = out.tensor_scale_decode;
+        counts->calls++;
+        if (device->rule == NIB_GPU_RULE_NVFP4) compare_tensor(&b.out, q, counts);
+        compare_scales(&b.out, q, counts);
+        compare_packed(&b.out, q, x, counts);
+    }
+    if (status == NIB_OK) {
+        counts->compared += count;
+        uint64_t different = different_values(b.out.values, q->values, count, &first);
+        counts->values += different;
+        if (different > 0)
+            note_input(counts, x, first / x.cols, first % x.cols, "value", nib_bits_of_float(b.out.values[first]),
+                       nib_bits_of_float(q->values[first]));
+    }
+    if (status == NIB_OK && dequantized != NULL) {
+        status = nib_gpu_status(plugin->dequantize(device, b.out.packed, b.out.scales, b.out.tensor_amax, x.rows, x.cols, b.again,
+                                                   message, sizeof message), message, error);
+        if (status == NIB_OK) {
+            dequantized->calls++;
+            dequantized->compared += count;
+            uint64_t different = different_values(b.again, q->values, count, &first);
+            dequantized->values += different;
+            if (different > 0)
+                note_input(dequantized, x, first / x.cols, first % x.cols, "dequantized value", nib_bits_of_float(b.again[first]),
+                           nib_bits_of_float(q->values[first]));
+        }
+    }
+    buffers_free(&b);
+    return status;
+}
+
 enum nib_status nib_gpu_compare_quantize(const struct nib_gpu_comparison *how, struct nib_view x, struct nib_gpu_counts *counts,
                                          struct nib_gpu_counts *dequantized, struct nib_error *error) {
-    static const enum nib_gpu_dtype dtypes[] = {NIB_GPU_F32, NIB_GPU_BF16, NIB_GPU_F16};
     const bool rotates = how->turn->device.size > 1;
-    const struct nib_gpu_plugin *plugin = how->gpu->plugin;
     struct nib_gpu_quantizer device;
     struct nib_quantized q;
-    struct buffers b = {0};
     float *room = NULL;
-    char message[256] = "";
     enum nib_status status = nib_gpu_describe_quantizer(how->quantizer, how->axis, &device, error);
     if (status != NIB_OK) return status;
     if (rotates) device.rotation = how->turn->device;
@@ -153,69 +199,27 @@ enum nib_status nib_gpu_compare_quantize(const struct nib_gpu_comparison *how, s
         room = nib_alloc_raw(x.rows * x.cols, sizeof *room, "a rotated tensor", error);
         if (room == NULL) status = NIB_ENOMEM;
     }
-    if (status == NIB_OK) status = buffers_make(&q, dequantized != NULL, &b, error);
     if (status == NIB_OK) status = emulate(how, x, room, &q, error);
-    for (int with_values = 0; with_values < 2 && status == NIB_OK; with_values++) {
-        struct nib_gpu_quantized out = b.out;
-        if (!with_values) out.values = NULL;
-        status = nib_gpu_status(plugin->quantize(&device, dtypes[x.dtype], x.data, x.rows, x.cols, how->has_tensor_amax, how->tensor_amax,
-                                                 &out, message, sizeof message), message, error);
-        if (status != NIB_OK) break;
-        b.out.tensor_amax = out.tensor_amax;
-        b.out.tensor_scale_encode = out.tensor_scale_encode;
-        b.out.tensor_scale_decode = out.tensor_scale_decode;
-        counts->calls++;
-        if (device.rule == NIB_GPU_RULE_NVFP4) compare_tensor(&b.out, &q, counts);
-        compare_scales(&b.out, &q, counts);
-        compare_packed(&b.out, &q, x, counts);
-    }
-    if (status == NIB_OK) {
-        size_t count = x.rows * x.cols, first;
-        counts->compared += count;
-        uint64_t different = different_values(b.out.values, q.values, count, &first);
-        counts->values += different;
-        if (different > 0)
-            note_input(counts, x, first / x.cols, first % x.cols, "value", nib_bits_of_float(b.out.values[first]),
-                       nib_bits_of_float(q.values[first]));
-    }
-    if (status == NIB_OK && dequantized != NULL) {
-        size_t count = x.rows * x.cols, first;
-        status = nib_gpu_status(plugin->dequantize(&device, b.out.packed, b.out.scales, b.out.tensor_amax, x.rows, x.cols, b.again,
-                                                   message, sizeof message), message, error);
-        if (status == NIB_OK) {
-            dequantized->calls++;
-            dequantized->compared += count;
-            uint64_t different = different_values(b.again, q.values, count, &first);
-            dequantized->values += different;
-            if (different > 0)
-                note_input(dequantized, x, first / x.cols, first % x.cols, "dequantized value", nib_bits_of_float(b.again[first]),
-                           nib_bits_of_float(q.values[first]));
-        }
-    }
+    if (status == NIB_OK)
+        status = nib_gpu_compare_made(how->gpu, &device, x, how->has_tensor_amax, how->tensor_amax, &q, counts, dequantized, error);
     free(room);
-    buffers_free(&b);
     nib_quantized_free(&q);
     return status;
 }
 
-enum nib_status nib_gpu_compare_rotate(const struct nib_gpu_comparison *how, struct nib_view x, struct nib_gpu_counts *counts,
-                                       struct nib_error *error) {
-    static const enum nib_gpu_dtype dtypes[] = {NIB_GPU_F32, NIB_GPU_BF16, NIB_GPU_F16};
+enum nib_status nib_gpu_compare_turned(const struct nib_gpu *gpu, const struct nib_gpu_rotation *r, enum nib_axis axis, struct nib_view x,
+                                       const float *emulator, struct nib_gpu_counts *counts, struct nib_error *error) {
     const size_t count = x.rows * x.cols;
-    const bool narrow = how->turn->device.round_to_bf16;
     char message[256] = "";
-    float *room = how->rotated == NULL ? nib_alloc_raw(count, sizeof *room, "a rotated tensor", error) : NULL;
-    const float *emulator = how->rotated == NULL ? room : how->rotated;
     float *device = nib_alloc_raw(count, sizeof *device, "a rotated tensor", error);
     void *raw = nib_alloc_raw(count, 4, "a rotated tensor", error);
-    enum nib_status status = emulator == NULL || device == NULL || raw == NULL ? NIB_ENOMEM : NIB_OK;
-    if (status == NIB_OK && room != NULL) status = nib_gpu_turn_emulate(how->turn, how->unit, x, how->axis, threads_for(how, x), room, error);
+    enum nib_status status = device == NULL || raw == NULL ? NIB_ENOMEM : NIB_OK;
     if (status == NIB_OK)
-        status = nib_gpu_status(how->gpu->plugin->rotate(&how->turn->device, dtypes[x.dtype], x.data, x.rows, x.cols,
-                                                         how->axis == NIB_ALONG_ROWS, raw, message, sizeof message), message, error);
+        status = nib_gpu_status(gpu->plugin->rotate(r, dtypes[x.dtype], x.data, x.rows, x.cols, axis == NIB_ALONG_ROWS, raw, message,
+                                                    sizeof message), message, error);
     if (status == NIB_OK) {
         size_t first;
-        nib_widen((struct nib_view){raw, narrow ? NIB_BF16 : NIB_F32, 1, count, count}, 0, count, device);
+        nib_widen((struct nib_view){raw, r->round_to_bf16 ? NIB_BF16 : NIB_F32, 1, count, count}, 0, count, device);
         counts->calls++;
         counts->compared += count;
         uint64_t different = different_values(device, emulator, count, &first);
@@ -223,9 +227,19 @@ enum nib_status nib_gpu_compare_rotate(const struct nib_gpu_comparison *how, str
         if (different > 0)
             note_input(counts, x, first / x.cols, first % x.cols, "rotated value", nib_bits_of_float(device[first]), nib_bits_of_float(emulator[first]));
     }
-    free(room);
     free(device);
     free(raw);
+    return status;
+}
+
+enum nib_status nib_gpu_compare_rotate(const struct nib_gpu_comparison *how, struct nib_view x, struct nib_gpu_counts *counts,
+                                       struct nib_error *error) {
+    float *room = how->rotated == NULL ? nib_alloc_raw(x.rows * x.cols, sizeof *room, "a rotated tensor", error) : NULL;
+    const float *emulator = how->rotated == NULL ? room : how->rotated;
+    enum nib_status status = emulator == NULL ? NIB_ENOMEM : NIB_OK;
+    if (status == NIB_OK && room != NULL) status = nib_gpu_turn_emulate(how->turn, how->unit, x, how->axis, threads_for(how, x), room, error);
+    if (status == NIB_OK) status = nib_gpu_compare_turned(how->gpu, &how->turn->device, how->axis, x, emulator, counts, error);
+    free(room);
     return status;
 }
 

@@ -27,6 +27,16 @@ struct nib_gpu_comparison {
 NIB_CHECK enum nib_status nib_gpu_compare_quantize(const struct nib_gpu_comparison *how, struct nib_view x,
                                                    struct nib_gpu_counts *counts, struct nib_gpu_counts *dequantized,
                                                    struct nib_error *error);
+/* The device against `q`, which the emulator made of x with every buffer but the codes; `device` describes the quantizer,
+ * rotation and random numbers included. */
+NIB_CHECK enum nib_status nib_gpu_compare_made(const struct nib_gpu *gpu, const struct nib_gpu_quantizer *device, struct nib_view x,
+                                               bool has_tensor_amax, float tensor_amax, const struct nib_quantized *q,
+                                               struct nib_gpu_counts *counts, struct nib_gpu_counts *dequantized,
+                                               struct nib_error *error);
+/* The standalone rotation of x (dense), against `emulator`. */
+NIB_CHECK enum nib_status nib_gpu_compare_turned(const struct nib_gpu *gpu, const struct nib_gpu_rotation *device, enum nib_axis axis,
+                                                 struct nib_view x, const float *emulator, struct nib_gpu_counts *counts,
+                                                 struct nib_error *error);
 /* The standalone rotation. */
 NIB_CHECK enum nib_status nib_gpu_compare_rotate(const struct nib_gpu_comparison *how, struct nib_view x,
                                                  struct nib_gpu_counts *counts, struct nib_error *error);

@@ -84,7 +84,8 @@ enum nib_status nib_gpu_describe_quantizer(const struct nib_quantizer *q, enum n
     if (status != NIB_OK) return status;
     bool e8m0 = q->block->scale->kind == NIB_SCALE_E8M0;
     if (a->rounding != NIB_ROUNDING_RNE && a->rounding != NIB_ROUNDING_SR) return unlike(q, "rounding", error);
-    if (a->rounding == NIB_ROUNDING_SR && a->sr_bits != NIB_SR_BITS_8) return unlike(q, "sr_bits", error);
+    const bool random = a->rounding == NIB_ROUNDING_SR;
+    if (random && (a->sr_form != NIB_SR_CARRY || a->sr_source != NIB_SR_SOURCE_ELEMENT)) return unlike(q, "sr_form or sr_source", error);
     if (a->signed_zero != NIB_SIGNED_ZERO_KEEP) return unlike(q, "signed_zero", error);
     if (a->element_nan != NIB_ELEMENT_NAN_MAX && a->element_nan != NIB_ELEMENT_NAN_PAYLOAD) return unlike(q, "element_nan", error);
     if (a->element_inf != NIB_ELEMENT_INF_SATURATE) return unlike(q, "element_inf", error);
@@ -101,7 +102,7 @@ enum nib_status nib_gpu_describe_quantizer(const struct nib_quantizer *q, enum n
     g.max_magnitude = e->max_magnitude;
     g.emax = e->emax;
     g.nan_code = a->element_nan == NIB_ELEMENT_NAN_MAX ? q->code_of_max : 4; /* torchao: a NaN of all ones, rounded as an integer */
-    g.stochastic = a->rounding == NIB_ROUNDING_SR;
+    g.random_bits = !random ? 0 : a->sr_bits == NIB_SR_BITS_8 ? 8 : a->sr_bits == NIB_SR_BITS_16 ? 16 : 32;
     g.amax_nan_propagates = a->amax_nan == NIB_AMAX_NAN_PROPAGATE;
     g.block_rows = q->block->block_rows;
     g.block_cols = q->block->block_cols;
@@ -205,6 +206,7 @@ enum nib_status nib_gpu_subjects_open(struct nib_gpu_subjects *out, struct nib_e
     static const char *const rceil[] = {"block_scale=b*rQ", "scale_rounding=up"};
     static const char *const ceiling[] = {"block_scale=b/Q", "scale_rounding=up"};
     static const char *const propagate[] = {"amax_nan=propagate"}, *const sr[] = {"rounding=sr"};
+    static const char *const sr16[] = {"rounding=sr", "sr_bits=16"}, *const sr32[] = {"rounding=sr", "sr_bits=32"};
     static const struct {
         const char *base, *const *settings;
         size_t count;
@@ -220,6 +222,9 @@ enum nib_status nib_gpu_subjects_open(struct nib_gpu_subjects *out, struct nib_e
         {"ocp-mxfp4", sr, 1, "ocp-mxfp4 sr", false, false},
         {"e1m2-fp32", sr, 1, "e1m2-fp32 sr", true, false},
         {"e2m1-fp32", sr, 1, "e2m1-fp32 sr", false, false},
+        {"te-nvfp4", sr32, 2, "te-nvfp4 sr 32 bits", false, false},
+        {"e1m2-fp32", sr32, 2, "e1m2-fp32 sr 32 bits", false, false},
+        {"e2m1-fp32", sr16, 2, "e2m1-fp32 sr 16 bits", false, false},
     };
     static const struct {
         const char *element, *scale;

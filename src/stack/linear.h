@@ -59,6 +59,8 @@ struct nib_linear_product {
     const struct nib_unit *unit; /* out: where one was used */
     uint64_t inexact;
 };
+/* The unit that takes the codes of a quantizer with its scales, by name; NULL where none does. */
+const char *nib_linear_unit_of(const struct nib_quantizer *quantizer);
 enum nib_status nib_linear_multiply(const struct nib_linear_call *call, struct nib_linear_product *product, float *out,
                                     struct nib_error *error);
 /* out (m x n) from binary64 copies of a and b in the layout of their tensors, as the pass contracts them. */

@@ -54,20 +54,21 @@ static enum nib_status pack_bf16(const struct nib_linear_operand *p, int threads
     return NIB_OK;
 }
 
-/* Whether codes, block scales and one tensor scale say what an operand is: no flag or doubling in a block scale, no
+/* Whether codes, block scales and one tensor scale say what a quantizer makes: no flag or doubling in a block scale, no
  * scale of a line. */
-static bool plain_codes(const struct nib_linear_operand *p) {
-    if (!p->has_codes || p->quantizer == NULL) return false;
-    const struct nib_quantizer *q = p->quantizer;
+static bool is_plain(const struct nib_quantizer *q) {
     return q->axes.select != NIB_SELECT_IF4 && q->axes.select != NIB_SELECT_IF4_TWICE &&
            nib_scale_parts(q->block->scale) == 1 &&
            (!q->block->has_tensor_scale || q->axes.tensor_scope == NIB_TENSOR_SCOPE_TENSOR);
 }
 
-/* The unit that takes the codes of a block format with its scales. */
-static const char *unit_of(const struct nib_linear_operand *p) {
-    if (!plain_codes(p) || strcmp(p->quantizer->block->element->name, "e2m1") != 0) return NULL;
-    const struct nib_block *block = p->quantizer->block;
+static bool plain_codes(const struct nib_linear_operand *p) {
+    return p->has_codes && p->quantizer != NULL && is_plain(p->quantizer);
+}
+
+const char *nib_linear_unit_of(const struct nib_quantizer *q) {
+    if (!is_plain(q) || strcmp(q->block->element->name, "e2m1") != 0) return NULL;
+    const struct nib_block *block = q->block;
     if (strcmp(block->scale->name, "e4m3") == 0 && block->block_cols == 16) return "blackwell-tcgen05-nvfp4";
     if (strcmp(block->scale->name, "e8m0") == 0 && block->block_cols == 32) return "blackwell-tcgen05-mxfp4";
     return NULL;
@@ -84,7 +85,8 @@ static enum nib_status choose_unit(const struct nib_linear_product *p, const str
                             given->name, nib_pass_name(p->pass));
         return NIB_OK;
     }
-    const char *a = unit_of(p->a), *b = unit_of(p->b);
+    const char *a = plain_codes(p->a) ? nib_linear_unit_of(p->a->quantizer) : NULL;
+    const char *b = plain_codes(p->b) ? nib_linear_unit_of(p->b->quantizer) : NULL;
     *by_codes = a != NULL && a == b;
     return nib_unit_open(*by_codes ? a : "hopper-wgmma-16bit-f32", out, error);
 }

@@ -63,7 +63,7 @@ static enum nib_status quantizer_of(const struct nib_gpu_quantizer *g, const str
 static enum nib_status make_quantizer(const struct nib_gpu_quantizer *g, const struct nib_quantizer **out, struct nib_error *e) {
     static const char *const elements[] = {"e2m1", "e1m2", "int4", "int4-full", "nf4", "e3m0"};
     static const char *const scales[] = {"e4m3", "e8m0", "fp32"};
-    const char *settings[3];
+    const char *settings[4];
     size_t count = 0;
     const struct nib_quantizer *base, *named;
     enum nib_status status;
@@ -95,8 +95,9 @@ static enum nib_status make_quantizer(const struct nib_gpu_quantizer *g, const s
     if (g->rule == NIB_GPU_RULE_MX_RCEIL) settings[count++] = "block_scale=b*rQ", settings[count++] = "scale_rounding=up";
     bool named_file = g->rule != NIB_GPU_RULE_ABSMAX || (g->scale == NIB_GPU_SCALE_FP32 && g->block_cols == 16 &&
                                                          (g->max_magnitude == 6 || g->max_magnitude == 3.5f));
-    if (g->stochastic && named_file) settings[count++] = "rounding=sr";
-    if (g->stochastic && !named_file) {
+    if (g->random_bits != 0 && named_file) settings[count++] = "rounding=sr";
+    if (g->random_bits > 8 && named_file) settings[count++] = g->random_bits == 16 ? "sr_bits=16" : "sr_bits=32";
+    if (g->random_bits != 0 && !named_file) {
         struct nib_quantizer *own;
         memcpy(&own, &base, sizeof own);
         own->axes.rounding = NIB_ROUNDING_SR;
@@ -266,6 +267,7 @@ static const struct nib_gpu_mma instructions[] = {
     {"mma.m16n8k16.bf16.f32", 16, 8, 16, 16, 32, 0, 1, ""},
     {"mma.m16n8k16.f16.f16", 16, 8, 16, 16, 16, 0, 1, ""},
     {"mma.m16n8k32.s8.s32", 16, 8, 32, 8, 32, 0, 1, ""},
+    {"wgmma.m64n8k16.bf16.f32", 64, 8, 16, 16, 32, 0, 1, ""},
     {"wgmma.m64n8k32.e4m3-e5m2.f32", 64, 8, 32, 8, 32, 0, 1, ""},
     {"mma.m16n8k64.mxf4nvf4.f32", 16, 8, 64, 4, 32, 16, 0, "block-scaled mma.sync exists on compute capability 12.x only"},
 };

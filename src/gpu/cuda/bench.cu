@@ -49,7 +49,7 @@ struct Kind {
     int e2m1, down;
     unsigned rotation;
     enum nib_gpu_rotate_by by;
-    int stochastic;
+    unsigned random_bits;
 };
 
 const float e2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
@@ -59,7 +59,7 @@ const Kind kinds[] = {
     {"te-nvfp4", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 0},
     {"te-nvfp4 rht16 butterfly", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 16, NIB_GPU_BUTTERFLY, 0},
     {"te-nvfp4 rht16 tensor core", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 16, NIB_GPU_TENSOR_CORE, 0},
-    {"te-nvfp4 sr", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 1},
+    {"te-nvfp4 sr", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 8},
     {"te-nvfp4 down the columns", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 1, 16, e2m1, 1, 1, 0, NIB_GPU_BUTTERFLY, 0},
     {"te-nvfp4 16x16", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 16, 16, e2m1, 1, 0, 0, NIB_GPU_BUTTERFLY, 0},
     {"te-nvfp4 16x16 transposed", NIB_GPU_SCALE_E4M3, NIB_GPU_RULE_NVFP4, 16, 16, e2m1, 1, 1, 0, NIB_GPU_BUTTERFLY, 0},
@@ -68,7 +68,7 @@ const Kind kinds[] = {
     {"e1m2-fp32", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 0, NIB_GPU_BUTTERFLY, 0},
     {"e1m2-fp32 rht16 butterfly", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 16, NIB_GPU_BUTTERFLY, 0},
     {"e1m2-fp32 rht16 tensor core", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 16, NIB_GPU_TENSOR_CORE, 0},
-    {"e1m2-fp32 sr", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 0, NIB_GPU_BUTTERFLY, 1},
+    {"e1m2-fp32 sr", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 0, 0, NIB_GPU_BUTTERFLY, 8},
     {"e1m2-fp32 down the columns", NIB_GPU_SCALE_FP32, NIB_GPU_RULE_ABSMAX, 1, 16, e1m2, 0, 1, 0, NIB_GPU_BUTTERFLY, 0},
 };
 
@@ -89,7 +89,7 @@ nib_gpu_quantizer quantizer_of(const Kind &kind) {
     q.rotation.by = kind.by;
     q.rotation.round_to_bf16 = 1;
     for (int i = 0; i < 256; i++) q.rotation.sign[i] = (i * 7 + i / 3) % 2 ? 1 : -1;
-    q.stochastic = kind.stochastic;
+    q.random_bits = kind.random_bits;
     q.seed = 1;
     return q;
 }

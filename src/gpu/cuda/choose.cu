@@ -38,9 +38,9 @@ bool quantize_fast(const QuantizeLaunch &launch, enum nib_gpu_dtype dtype, const
     const bool turned = q.rotation.size > 1, in_rows = q.block_rows == 1 && !q.along_rows;
     if (in_rows) {
         if (cols % q.block_cols != 0 || rows * cols < 512 || (turned && (q.rotation.size != 16 || !q.rotation.round_to_bf16))) return false;
-        if (turned && q.stochastic && q.rotation.by == NIB_GPU_TENSOR_CORE) return false;
+        if (q.random_bits != 0 && (q.random_bits != 8 || (turned && q.rotation.by == NIB_GPU_TENSOR_CORE))) return false;
     } else {
-        if (turned || q.stochastic || rule == FAST_MX || cols % 16 != 0 || rows % 16 != 0) return false;
+        if (turned || q.random_bits != 0 || rule == FAST_MX || cols % 16 != 0 || rows % 16 != 0) return false;
         if (q.along_rows && rows % 32 != 0) return false;
     }
     FastLaunch l = {q, launch.grid, launch.tensor, launch.packed, launch.scales, (uint32_t)(rows * cols / 16), (uint32_t)rows, (uint32_t)cols, {0}, 0,

@@ -57,8 +57,8 @@ __device__ __forceinline__ uint32_t e2m1_pair(float first, float second) {
 #endif
 }
 
-// Stochastic, 8 random bits r in [0, 256): away from zero if floor(256 * fraction) + r >= 256.
-__device__ __forceinline__ uint32_t e2m1_stochastic(float x, uint32_t r) {
+// Stochastic, n random bits r: away from zero if floor(2^n * fraction) + r >= 2^n.
+__device__ __forceinline__ uint32_t e2m1_stochastic(float x, uint32_t r, unsigned n) {
     if (x != x) return 7;
     float y = fabsf(x);
     uint32_t sign = __float_as_uint(x) >> 28 & 8u;
@@ -66,8 +66,8 @@ __device__ __forceinline__ uint32_t e2m1_stochastic(float x, uint32_t r) {
     uint32_t binade = max(__float_as_uint(y) & 0x7F800000u, 0x3F800000u);
     float steps = __fmul_rn(y, __uint_as_float(0x7F800000u - binade)); // exact: 2^(1 - e) steps of 2^(e - 1) each
     float whole = truncf(steps);
-    float fraction = __fmul_rn(__fsub_rn(steps, whole), 256.0f); // exact
-    uint32_t away = fraction >= (float)(256u - r) ? 1u : 0u;
+    uint32_t fraction = __float2uint_rz(__fmul_rn(__fsub_rn(steps, whole), 4294967296.0f)) >> (32u - n); // exact up to the cut
+    uint32_t away = (uint32_t)(((uint64_t)fraction + r) >> n);
     return ((uint32_t)whole + away + ((binade - 0x3F800000u) >> 22)) | sign;
 }
 
@@ -92,9 +92,9 @@ __device__ __forceinline__ uint32_t grid_nearest(const Grid &grid, float x) {
     return grid_code_of(grid, grid_rank(grid, fabsf(x))) | (__float_as_uint(x) >> 28 & 8u);
 }
 
-// Stochastic on magnitudes: r = 0 never leaves the level nearer to zero. The comparison is exact in
-// double arithmetic: differences of binary32 numbers, times 8-bit integers.
-__device__ __noinline__ inline uint32_t grid_stochastic(const Grid &grid, float x, uint32_t r) {
+// Stochastic on magnitudes: r = 0 never leaves the level nearer to zero. The sign of the fused difference is that of
+// the exact one.
+__device__ __noinline__ inline uint32_t grid_stochastic(const Grid &grid, float x, uint32_t r, unsigned n) {
     if (x != x) return grid_nearest(grid, x);
     uint32_t sign = grid.sign_magnitude ? __float_as_uint(x) >> 28 & 8u : 0u;
     double y = grid.sign_magnitude ? fabs((double)x) : (double)x;
@@ -102,10 +102,10 @@ __device__ __noinline__ inline uint32_t grid_stochastic(const Grid &grid, float 
     for (uint32_t i = 1; i < grid.ranks; i++)
         if ((double)grid.level[i] <= y) low = i;
     if (low == last || y <= (double)grid.level[0]) return grid_code_of(grid, low) | sign;
-    double a = grid.level[low], b = grid.level[low + 1], step = b - a;
+    double a = grid.level[low], b = grid.level[low + 1], step = b - a, all = (double)(1ull << n);
     bool negative = y < 0;
     double part = negative ? b - y : y - a;
-    bool away = part * 256.0 >= (256.0 - (double)r) * step;
+    bool away = __fma_rn((double)r - all, step, part * all) >= 0;
     uint32_t rank = negative != away ? low + 1 : low;
     if (part == 0) rank = negative ? low + 1 : low;
     return grid_code_of(grid, rank) | sign;

@@ -180,7 +180,7 @@ __device__ __noinline__ uint2 codes16_slowly(const FastLaunch &l, BlockScale sca
         if (y != y)
             code = l.q.nan_code;
         else if (STOCHASTIC)
-            code = ELEMENT == FAST_E2M1 ? e2m1_stochastic(y, byte) : grid_stochastic(l.grid, y, byte);
+            code = ELEMENT == FAST_E2M1 ? e2m1_stochastic(y, byte, 8) : grid_stochastic(l.grid, y, byte, 8);
         else
             code = ELEMENT == FAST_E2M1 ? e2m1_pair(y, 0.0f) & 15u : grid_nearest(l.grid, y);
         out[i / 8] |= code << (4 * (i % 8));

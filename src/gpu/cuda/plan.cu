@@ -57,6 +57,8 @@ int plan_quantize(const nib_gpu_quantizer &q, enum nib_gpu_dtype dtype, size_t r
     bool tiles = q.block_rows == 16 && q.block_cols == 16;
     bool lines = q.block_rows == 1 && (q.block_cols == 16 || q.block_cols == 32 || q.block_cols == 64 || q.block_cols == 128);
     if (!tiles && !lines) return refuse(error, size, "blocks are 1x16, 1x32, 1x64, 1x128 or 16x16 on the device");
+    if (q.random_bits != 0 && q.random_bits != 8 && q.random_bits != 16 && q.random_bits != 32)
+        return refuse(error, size, "stochastic rounding on the device takes 8, 16 or 32 random bits");
     unsigned turn = q.rotation.size > 1 ? q.rotation.size : 1;
     if (turn != 1 && (turn < 16 || turn > 256 || (turn & (turn - 1)) != 0))
         return refuse(error, size, "rotations on the device have size 16, 32, 64, 128 or 256");

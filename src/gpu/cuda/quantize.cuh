@@ -19,11 +19,13 @@ struct QuantizeLaunch {
     size_t scales_per_line;
 };
 
-// Byte (index mod 16) of the Philox4x32-10 block with key = seed and counter = (index / 16, stream).
-struct RandomBytes {
+// Of n/8 bytes an element, which lie one after another in the Philox4x32-10 blocks with key = seed and counter = (block, stream).
+struct RandomBits {
     uint64_t seed, stream, block;
     uint4 words;
-    __device__ RandomBytes(uint64_t s, uint64_t t) : seed(s), stream(t), block(~0ull), words(make_uint4(0, 0, 0, 0)) {}
+    unsigned bits;
+    __device__ explicit RandomBits(const nib_gpu_quantizer &q)
+        : seed(q.seed), stream(q.stream), block(~0ull), words(make_uint4(0, 0, 0, 0)), bits(q.random_bits) {}
     // Out of line: sixteen copies of ten rounds would multiply the size of the library.
     __device__ __noinline__ uint4 fill(uint64_t wanted) const {
         return curand_Philox4x32_10(
@@ -31,14 +33,14 @@ struct RandomBytes {
             make_uint2((uint32_t)seed, (uint32_t)(seed >> 32)));
     }
     __device__ uint32_t at(uint64_t index) {
-        uint64_t wanted = index / 16;
+        uint64_t byte = index * (bits / 8), wanted = byte / 16;
         if (wanted != block) {
             block = wanted;
             words = fill(wanted);
         }
-        uint32_t lane = (uint32_t)index / 4 % 4;
+        uint32_t lane = (uint32_t)byte / 4 % 4;
         uint32_t word = lane == 0 ? words.x : lane == 1 ? words.y : lane == 2 ? words.z : words.w;
-        return word >> (8 * (index % 4)) & 255u;
+        return word >> (8 * (byte % 4)) & 0xFFFFFFFFu >> (32 - bits);
     }
 };
 
@@ -82,12 +84,12 @@ template <int ELEMENT, bool STOCHASTIC>
 __device__ __forceinline__ void encode16(const QuantizeLaunch &l, const Place &p, const BlockScale &scale, const float (&v)[16],
                                          uint32_t (&codes)[16]) {
     if constexpr (STOCHASTIC) {
-        RandomBytes random(l.q.seed, l.q.stream);
+        RandomBits random(l.q);
 #pragma unroll
         for (int i = 0; i < 16; i++) {
             float y = scaled(l.q, scale, v[i]);
             uint32_t r = random.at(l.shape.along_rows ? (p.start + i) * l.shape.cols + p.line : p.line * l.shape.cols + p.start + i);
-            codes[i] = ELEMENT == ELEMENT_E2M1 ? e2m1_stochastic(y, r) : grid_stochastic(l.grid, y, r);
+            codes[i] = ELEMENT == ELEMENT_E2M1 ? e2m1_stochastic(y, r, l.q.random_bits) : grid_stochastic(l.grid, y, r, l.q.random_bits);
             if (y != y) codes[i] = l.q.nan_code;
         }
     } else if constexpr (ELEMENT == ELEMENT_E2M1) {

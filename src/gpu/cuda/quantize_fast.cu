@@ -241,7 +241,7 @@ template <int RULE, int ELEMENT> void launch_rows(const FastLaunch &l, const voi
     bool turned = l.q.rotation.size > 1;
     if (turned && l.q.rotation.by == NIB_GPU_TENSOR_CORE)
         launch_all(quantize_rows_mma<RULE, ELEMENT>, l, static_cast<const uint2 *>(x));
-    else if (l.q.stochastic)
+    else if (l.q.random_bits != 0)
         launch_all(turned ? quantize_rows<RULE, ELEMENT, TURN_BUTTERFLY, true> : quantize_rows<RULE, ELEMENT, TURN_NONE, true>, l, words);
     else
         launch_all(turned ? quantize_rows<RULE, ELEMENT, TURN_BUTTERFLY, false> : quantize_rows<RULE, ELEMENT, TURN_NONE, false>, l, words);

@@ -7,7 +7,7 @@ template <int ELEMENT, bool STOCHASTIC> static void run(const QuantizeLaunch &l,
 
 void quantize_by_mma(const QuantizeLaunch &l, const void *x) {
     if (l.q.is_e2m1)
-        l.q.stochastic ? run<ELEMENT_E2M1, true>(l, x) : run<ELEMENT_E2M1, false>(l, x);
+        l.q.random_bits != 0 ? run<ELEMENT_E2M1, true>(l, x) : run<ELEMENT_E2M1, false>(l, x);
     else
-        l.q.stochastic ? run<ELEMENT_GRID, true>(l, x) : run<ELEMENT_GRID, false>(l, x);
+        l.q.random_bits != 0 ? run<ELEMENT_GRID, true>(l, x) : run<ELEMENT_GRID, false>(l, x);
 }

@@ -25,14 +25,14 @@ __global__ void __launch_bounds__(256) quantize_tiles(const __grid_constant__ Qu
     if (nan && l.q.amax_nan_propagates) amax = __uint_as_float(0x7FC00000u);
     for (unsigned lanes = 1; lanes < 32; lanes *= 2) amax = max_or_nan(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, lanes));
     BlockScale scale = block_scale(l.q, *l.tensor, amax);
-    RandomBytes random(l.q.seed, l.q.stream);
+    RandomBits random(l.q);
     uint32_t codes[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         float y = scaled(l.q, scale, v[i]);
         if (STOCHASTIC) {
             uint32_t r = random.at(row * s.cols + first + i);
-            codes[i] = ELEMENT == ELEMENT_E2M1 ? e2m1_stochastic(y, r) : grid_stochastic(l.grid, y, r);
+            codes[i] = ELEMENT == ELEMENT_E2M1 ? e2m1_stochastic(y, r, l.q.random_bits) : grid_stochastic(l.grid, y, r, l.q.random_bits);
         } else {
             codes[i] = ELEMENT == ELEMENT_E2M1 ? e2m1_pair(y, 0.0f) & 15u : grid_nearest(l.grid, y);
         }
