@@ -259,6 +259,7 @@ enum nib_status nib_rotation_inverse(const struct nib_rotation *rotation, const 
     struct nib_rotation *own;
     memcpy(&own, &copy, sizeof own);
     own->inverse = !rotation->inverse;
+    memcpy(own->sign, rotation->sign, rotation->size * sizeof *own->sign); /* they may be others than in the text */
     if (rotation->normalization == NIB_NORMALIZATION_NONE && !rotation->own_factor) {
         own->own_factor = true;
         own->factor = 1.0f / (float)rotation->size;

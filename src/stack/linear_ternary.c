@@ -33,7 +33,7 @@ unsigned nib_linear_ternary_fit(const float *w, size_t m, unsigned iterations, i
     }
     *alpha = count > 0 ? kept / count : 0;
     unsigned done = 0;
-    for (; done < iterations && *alpha > 0; done++) {
+    for (bool changed = true; changed && done < iterations && *alpha > 0;) {
         double a = 0, b = 0, c = 0;
         for (size_t i = 0; i < m; i++) {
             a += t[i] * t[i];
@@ -44,7 +44,8 @@ unsigned nib_linear_ternary_fit(const float *w, size_t m, unsigned iterations, i
         if (!(determinant > 0)) break;
         *alpha = ((double)m * c - b * sum) / determinant;
         *mu = (a * sum - b * c) / determinant;
-        if (!(*alpha > 0) || !round_all(w, m, *alpha, *mu, t)) break;
+        changed = *alpha > 0 && round_all(w, m, *alpha, *mu, t);
+        done++;
     }
     return done;
 }
