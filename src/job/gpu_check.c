@@ -60,6 +60,9 @@ static enum nib_status run_tails(const struct nib_gpu_check_request *request, st
                &counts, &back, status, error);
 }
 
+/* More than a device holds at once: kernels that go over the matrix round by round meet a second round. */
+enum { large_rows = 4608, large_cols = 4128 };
+
 /* Tensor amax supplied by the caller, sensible and not. */
 static enum nib_status run_given(const struct nib_gpu_check_request *request, struct nib_table *report, struct nib_gpu_comparison how,
                                  const char *name, enum nib_dtype dtype, struct nib_error *error) {
@@ -86,12 +89,18 @@ enum nib_status nib_gpu_check_quantize(const struct nib_gpu_check_request *reque
     /* Whole blocks both ways, which the fastest kernels serve; run_tails has the others. */
     size_t rows = request->small ? 64 : request->full ? 1024 : 256, cols = request->small ? 80 : request->full ? 1504 : 480;
     for (size_t s = 0; s < subjects.count && status == NIB_OK; s++) {
-        if (request->shared && subjects.quantizer[s]->block->block_rows == 1) continue;
+        bool lines = subjects.quantizer[s]->block->block_rows == 1;
         for (int a = 0; a < 2 && status == NIB_OK; a++)
             for (int d = 0; d < 3 && status == NIB_OK; d++) {
                 struct nib_gpu_comparison how = {.gpu = request->gpu, .quantizer = subjects.quantizer[s], .turn = &none,
                                                  .axis = (enum nib_axis)a, .threads = request->threads, .seed = request->seed};
                 enum nib_dtype dtype = (enum nib_dtype)d;
+                bool down = dtype == NIB_BF16 && a == NIB_ALONG_ROWS && subjects.rotated[s], large = dtype == NIB_BF16;
+                if (request->shared && lines && !down) continue;
+                if (request->shared)
+                    large = down && strcmp(subjects.name[s], "te-nvfp4") == 0;
+                else if (!request->full)
+                    large &= subjects.rotated[s] && !request->small;
                 if (request->progress != NULL)
                     request->progress(request->context, subjects.name[s], s * 6 + (size_t)a * 3 + (size_t)d, subjects.count * 6);
                 if (request->small && dtype == NIB_F16) continue;
@@ -99,6 +108,8 @@ enum nib_status nib_gpu_check_quantize(const struct nib_gpu_check_request *reque
                     status = run_set(request, report, &how, subjects.name[s], (enum nib_gpu_inputs)set, dtype, rows, cols, error);
                 for (int set = 0; set < 2 && request->full && subjects.rotated[s] && status == NIB_OK; set++)
                     status = run_set(request, report, &how, subjects.name[s], (enum nib_gpu_inputs)set, dtype, 4096, 4096 + 24, error);
+                if (large && status == NIB_OK)
+                    status = run_set(request, report, &how, subjects.name[s], NIB_GPU_INPUTS_GAUSSIAN, dtype, large_rows, large_cols, error);
                 if (request->shared) continue;
                 if (status == NIB_OK) status = run_tails(request, report, &how, subjects.name[s], dtype, error);
                 if (status == NIB_OK && strncmp(subjects.name[s], "te-", 3) == 0)
@@ -117,12 +128,15 @@ static enum nib_status run_turn(const struct nib_gpu_check_request *request, str
     size_t across = request->full ? 1024 : 512, along = request->full ? 1024 : 256; /* of the axis */
     if (request->small) across = 20;
     size_t set_count = request->small ? 1 : sizeof sets / sizeof *sets;
+    const bool large = request->full && turn->device.size == 16 && turn->device.round_to_bf16 && dtype == NIB_BF16;
     enum nib_status status = NIB_OK;
     for (int a = 0; a < 2 && status == NIB_OK; a++)
-        for (size_t k = 0; k < set_count && status == NIB_OK; k++) {
+        for (size_t i = 0; i < set_count + (large && a == NIB_ALONG_COLS) && status == NIB_OK; i++) {
+            const size_t k = i < set_count ? i : 0;
             struct nib_gpu_tensor t;
             struct nib_gpu_counts counts = {0};
-            size_t rows = a == NIB_ALONG_COLS ? across : along, cols = a == NIB_ALONG_COLS ? along : across;
+            size_t over = i < set_count ? across : large_rows, down = i < set_count ? along : large_cols;
+            size_t rows = a == NIB_ALONG_COLS ? over : down, cols = a == NIB_ALONG_COLS ? down : over;
             struct nib_gpu_comparison how = {.gpu = request->gpu, .turn = turn, .unit = unit, .axis = (enum nib_axis)a,
                                              .threads = request->threads, .seed = request->seed};
             status = nib_gpu_inputs_make(sets[k], dtype, rows, cols, request->seed * 31 + k, request->threads, NULL, how.axis, &t, error);
