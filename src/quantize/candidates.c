@@ -12,7 +12,8 @@ static void measure(const struct nib_stages *stages, struct nib_scratch *t, cons
         stages->isa->sums(t->terms, blocks, size, contest->summation, errors);
 }
 
-static void scale_other(const struct nib_stages *stages, struct nib_scratch *t, const struct nib_candidate *other) {
+static void scale_other(const struct nib_stages *stages, struct nib_scratch *t, size_t blocks,
+                        const struct nib_candidate *other) {
     float in[NIB_TILE], base[NIB_TILE];
     nib_scale_stage *wider = stages->isa->wider_scale[stages->q->axes.block_scale];
     if (other->differs == NIB_OF_LEVELS) {
@@ -26,7 +27,7 @@ static void scale_other(const struct nib_stages *stages, struct nib_scratch *t, 
         wider(&stages->k, t->b, base);
     else
         for (int i = 0; i < NIB_TILE; i++) base[i] = t->base[i] * other->times;
-    nib_tile_scale(stages, base, &t->other);
+    nib_tile_scale(stages, base, blocks, &t->other);
 }
 
 bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks, unsigned size,
@@ -37,7 +38,7 @@ bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, co
     measure(stages, t, x, blocks, size, across, codes, false, 1, t->chosen.s, best);
     for (unsigned c = 0; c < contest->others; c++) {
         const struct nib_candidate *other = &contest->other[c];
-        scale_other(stages, t, other);
+        scale_other(stages, t, blocks, other);
         if (other->differs != NIB_OF_LEVELS) any |= nib_tile_find_specials(stages, t, &t->other, blocks, special);
         other->encode(&stages->k, x, t->other.factor, blocks, size, t->other_codes);
         measure(stages, t, x, blocks, size, across, t->other_codes, other->differs == NIB_OF_LEVELS, other->unit,

@@ -14,7 +14,8 @@ struct nib_consts {
     struct nib_tensor_scale tensor;
     float target_x_brq;                  /* S*rQ */
     float target_x_decode;               /* Q*D */
-    float approx_q, approx_qd, approx_d, approx_3_4; /* reciprocals of Q, Q*D, D and 3/4 by rcp.approx.ftz */
+    float approx_q, approx_qd, approx_d; /* reciprocals of Q, Q*D and D by rcp.approx.ftz, */
+    float approx_3_4, approx_size;       /* of 3/4 and of the elements of a block */
     float encode_reciprocal;             /* 1/S */
     float decode_reciprocal;             /* 1/D */
     float scale_min, scale_max;
@@ -150,6 +151,9 @@ struct nib_isa {
     /* Of squares, `across` beside each other in lines of 16 elements: the error stands at each line. */
     void (*square_sums)(const float *restrict terms, size_t blocks, size_t across, enum nib_summation summation,
                         float *restrict errors);
+    /* Block scales of the choice QuEST from the elements; `terms` is work space for as many. */
+    void (*quest_scale)(const struct nib_consts *k, const float *restrict x, size_t blocks, unsigned size,
+                        float *restrict terms, float *restrict out);
     void (*take_better)(const struct nib_verdict *verdict, size_t blocks, unsigned size, uint8_t *restrict codes,
                         const uint8_t *restrict other_codes);
     void (*pack)(const uint8_t *restrict codes, size_t count, uint8_t *restrict packed); /* count even */

@@ -54,6 +54,11 @@ static float double_factor(float s, double encode) {
     return factor > 0x1p-100f && factor < 0x1p100f ? factor : NAN;
 }
 
+/* Of TetraJet-v2, likewise. */
+static float flushed_reciprocal(float x) {
+    return x == 0 ? 0 : x > 0x1p-100f && x < 0x1p100f ? nib_rcp_approx_ftz(x) : NAN;
+}
+
 float nib_factor_under(const struct nib_quantizer *q, const struct nib_tensor_scale *t, float s) {
     const float S = t->encode, D = t->decode;
     switch ((enum nib_axis_element_scale)q->axes.element_scale) {
@@ -63,6 +68,7 @@ float nib_factor_under(const struct nib_quantizer *q, const struct nib_tensor_sc
     case NIB_ELEMENT_X_S_DIV: return nib_div_full(S, s);
     case NIB_ELEMENT_X_DIV_S: return approx_reciprocal(s);
     case NIB_ELEMENT_X_RDIV_S: return nib_div_full(1, s);
+    case NIB_ELEMENT_X_RCP_SD: return flushed_reciprocal(s * D);
     case NIB_ELEMENT_X_DOUBLE: return double_factor(s, t->encode_double);
     case NIB_ELEMENT_X_DIV_SD: return approx_reciprocal(s * D);
     case NIB_ELEMENT_X_DIV_SD_1: return approx_reciprocal(s * D >= 1e-5f ? s * D : 1);
@@ -84,7 +90,7 @@ static bool has_factor_under(int element_scale) {
     static const bool has[NIB_AXIS_element_scale_COUNT] = {
         [NIB_ELEMENT_X_RCP_APPROX] = true, [NIB_ELEMENT_X_BF16_COEFFICIENT] = true, [NIB_ELEMENT_X_S_DIV] = true,
         [NIB_ELEMENT_X_DIV_S] = true,      [NIB_ELEMENT_X_RDIV_S] = true,           [NIB_ELEMENT_X_DOUBLE] = true,
-        [NIB_ELEMENT_X_DIV_SD] = true,     [NIB_ELEMENT_X_DIV_SD_1] = true,         [NIB_ELEMENT_X_OVER_S_DIV_S] = true};
+        [NIB_ELEMENT_X_RCP_SD] = true,     [NIB_ELEMENT_X_DIV_SD] = true,     [NIB_ELEMENT_X_DIV_SD_1] = true,         [NIB_ELEMENT_X_OVER_S_DIV_S] = true};
     return has[element_scale];
 }
 static bool has_back_under(int dequantize) {
@@ -96,9 +102,10 @@ static bool has_back_under(int dequantize) {
 static void choose_tables(const struct nib_quantizer *q, struct nib_stages *out) {
     const struct nib_scale *scale = q->block->scale;
     bool small = scale->kind == NIB_SCALE_MINIFLOAT && scale->bits == 8 && q->axes.scale_ste == NIB_SCALE_STE_OFF;
+    bool few = nib_tensor_scoped(q) && q->axes.tensor_scope == NIB_TENSOR_SCOPE_1X128; /* blocks, fewer than codes */
     bool needed = out->factor == NULL && has_factor_under(q->axes.element_scale);
-    out->tabulated = small && needed;
-    out->one_by_one = !small && needed;
+    out->tabulated = small && !few && needed;
+    out->one_by_one = !out->tabulated && needed;
     out->back_tabulated = small && out->dequantize == NULL && has_back_under(q->axes.dequantize);
 }
 
@@ -159,14 +166,14 @@ static bool drops_bits(const struct nib_quantizer *q) {
 }
 
 /* What follows from the tensor scale. */
-static void fill_tensor(const struct nib_tensor_scale *t, struct nib_consts *k) {
+static void fill_tensor(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_consts *k) {
+    const int choice = q->axes.block_scale;
+    bool by_d = choice == NIB_BLOCK_SCALE_BQ_DIV_D || choice == NIB_BLOCK_SCALE_B_APPROX_D_Q;
     k->tensor = *t;
     k->target_x_brq = t->encode * t->block_reciprocal;
     k->target_x_decode = t->block_target * t->decode;
-    k->approx_q = approx_reciprocal(t->block_target);
-    k->approx_qd = approx_reciprocal(t->block_target * t->decode);
-    k->approx_d = approx_reciprocal(t->decode);
-    k->approx_3_4 = approx_reciprocal(0.75f);
+    if (choice == NIB_BLOCK_SCALE_B_DIV_QD) k->approx_qd = approx_reciprocal(t->block_target * t->decode);
+    if (by_d) k->approx_d = approx_reciprocal(t->decode);
     k->encode_reciprocal = 1.0f / t->encode;
     k->decode_reciprocal = 1.0f / t->decode;
 }
@@ -199,7 +206,10 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     const struct nib_scale *scale = q->block->scale;
     const struct nib_element *element = q->block->element;
     memset(k, 0, sizeof *k);
-    fill_tensor(t, k);
+    fill_tensor(q, t, k);
+    k->approx_q = approx_reciprocal(t->block_target);
+    k->approx_3_4 = approx_reciprocal(0.75f);
+    k->approx_size = approx_reciprocal((float)q->block->block_cols);
     k->scale_min = q->axes.scale_min;
     k->scale_max = q->axes.scale_max;
     k->element_emax = element->emax;
@@ -300,6 +310,7 @@ static bool inf_is_screened(const struct nib_quantizer *q, enum nib_operation op
 
 /* A formula that does not look at the amax gives blocks of zeros their usual scale. */
 static bool zeros_are_usual(const struct nib_axes *axes) {
+    if (axes->block_scale == NIB_BLOCK_SCALE_QUEST) return axes->e8m0_zero == NIB_E8M0_ZERO_BOTTOM;
     return axes->block_scale != NIB_BLOCK_SCALE_ONE || axes->e8m0_zero != NIB_E8M0_ZERO_LOG2_1;
 }
 
@@ -308,7 +319,7 @@ static bool zeros_are_usual(const struct nib_axes *axes) {
 static bool plain(const struct nib_quantizer *q, enum nib_operation operation) {
     const struct nib_axes *axes = &q->axes;
     bool doubled = (axes->element_scale == NIB_ELEMENT_X_DOUBLE) == (axes->dequantize == NIB_DEQUANTIZE_DOUBLE);
-    bool flushes = axes->element_scale == NIB_ELEMENT_X_POW2_FTZ || axes->element_scale == NIB_ELEMENT_X_DOUBLE;
+    bool flushes = axes->element_scale == NIB_ELEMENT_X_RCP_SD || axes->element_scale == NIB_ELEMENT_X_POW2_FTZ || axes->element_scale == NIB_ELEMENT_X_DOUBLE;
     bool tells = axes->rounding == NIB_ROUNDING_FLOAT_BITS || axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE ||
                  axes->signed_zero == NIB_SIGNED_ZERO_NONPOSITIVE; /* whether a number was flushed */
     bool powers = axes->dequantize != NIB_DEQUANTIZE_QS_FTZ || q->block->scale->kind == NIB_SCALE_E8M0; /* see v_low */
@@ -374,6 +385,7 @@ static bool make_contest(const struct nib_quantizer *q, const struct nib_isa *is
 /* Constants whose reciprocals are no simple products; bounds would hide the NaN that stands for them. */
 static bool divides_oddly(const struct nib_consts *k, int block_scale) {
     switch (block_scale) {
+    case NIB_BLOCK_SCALE_B_APPROX_D_Q:
     case NIB_BLOCK_SCALE_BQ_DIV_D: return isnan(k->approx_q) || isnan(k->approx_d);
     case NIB_BLOCK_SCALE_B_DIV_QD: return isnan(k->approx_qd);
     case NIB_BLOCK_SCALE_BQ_DIV_X_S:
@@ -391,7 +403,9 @@ static void choose_reference(struct nib_stages *stages, const struct nib_tensor_
     bool empty = tells && t->amax == 0 && stages->q->block->has_tensor_scale;
     bool finite = isfinite(t->amax) && isfinite(t->encode) && isfinite(t->decode);
     stages->second = axes->dequantize == NIB_DEQUANTIZE_QS_X_D ? t->decode : 1;
-    stages->reference = stages->incomplete || empty || !finite || divides_oddly(&stages->k, axes->block_scale);
+    /* zeros under a scale of 1 must stay zeros */
+    bool far = axes->zero_scale == NIB_ZERO_SCALE_ONE && !(t->encode > 0x1p-120f && t->encode < 0x1p120f);
+    stages->reference = stages->incomplete || empty || !finite || far || divides_oddly(&stages->k, axes->block_scale);
 }
 
 void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa,
@@ -420,7 +434,9 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     out->dequantize = isa->dequantize[axes->dequantize];
     choose_tables(q, out);
     tabulate(q, t, out);
-    bool complete = out->block_scale && out->codec && (out->factor || out->tabulated || out->one_by_one) &&
+    out->quest = axes->block_scale == NIB_BLOCK_SCALE_QUEST && q->block->block_rows == 1 &&
+                 (q->block->block_cols == 16 || q->block->block_cols == 32) && axes->select != NIB_SELECT_HALVES;
+    bool complete = (out->block_scale || out->quest) && out->codec && (out->factor || out->tabulated || out->one_by_one) &&
                     (out->encode || out->stochastic) && (out->dequantize || out->back_tabulated) &&
                     plain(q, out->operation);
     if (axes->select != NIB_SELECT_NONE && !make_contest(q, isa, out)) complete = false;
@@ -430,7 +446,7 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
 }
 
 void nib_stages_retarget(struct nib_stages *stages, const struct nib_tensor_scale *t) {
-    fill_tensor(t, &stages->k);
+    fill_tensor(stages->q, t, &stages->k);
     if (!stages->incomplete) tabulate(stages->q, t, stages);
     choose_reference(stages, t);
 }

@@ -38,6 +38,7 @@ struct nib_stages {
     enum nib_operation operation;
     bool tabulated, back_tabulated; /* factors come from k.factor_of_code and k.back_of_code */
     bool one_by_one;                /* or from nib_factor_under */
+    bool quest;                     /* block scales come from all elements */
     bool cut;                       /* to TF32, as elements are loaded */
     float second;                   /* dequantization multiplies by this last */
 };
@@ -69,7 +70,7 @@ struct nib_tile_scales {
 };
 
 /* From scales before bounds and rounding to the factors of elements. */
-void nib_tile_scale(const struct nib_stages *stages, const float *base, struct nib_tile_scales *to);
+void nib_tile_scale(const struct nib_stages *stages, const float *base, size_t blocks, struct nib_tile_scales *to);
 struct nib_scratch;
 /* Adds to special[] the blocks that the stages do not compute; true if there are any. Settles the factors of zero
  * scales. */

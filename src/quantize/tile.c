@@ -277,8 +277,11 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
     if (!stages->reference) {
         stages->isa->block_amax(p.x, blocks, w->block_size, t->amax);
         block_amaxes(w, t, blocks);
-        stages->block_scale(&stages->k, t->b, t->base);
-        nib_tile_scale(stages, t->base, &t->chosen);
+        if (stages->quest)
+            stages->isa->quest_scale(&stages->k, p.x, blocks, w->block_size, t->terms, t->base);
+        else
+            stages->block_scale(&stages->k, t->b, t->base);
+        nib_tile_scale(stages, t->base, blocks, &t->chosen);
     }
     bool any_special = stages->reference, special[NIB_TILE] = {false};
     if (!stages->reference) any_special = nib_tile_find_specials(stages, t, &t->chosen, blocks, special);

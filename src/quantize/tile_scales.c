@@ -4,7 +4,7 @@
 #include "core/key.h"
 #include "quantize/stages.h"
 
-void nib_tile_scale(const struct nib_stages *stages, const float *base, struct nib_tile_scales *to) {
+void nib_tile_scale(const struct nib_stages *stages, const float *base, size_t blocks, struct nib_tile_scales *to) {
     const struct nib_consts *k = &stages->k;
     if (stages->bound != NULL)
         stages->bound(k, base, to->v);
@@ -16,7 +16,7 @@ void nib_tile_scale(const struct nib_stages *stages, const float *base, struct n
         stages->factor(k, to->s, to->factor);
         return;
     }
-    for (int i = 0; i < NIB_TILE; i++)
+    for (size_t i = 0; i < blocks; i++)
         to->factor[i] = stages->tabulated ? k->factor_of_code[to->code[i] & 0xFF]
                                           : nib_factor_under(stages->q, &k->tensor, to->s[i]);
 }
