@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "base/fpenv.h"
 #include "base/memory.h"
+#include "format/quantizer.h"
 #include "gemm/cast.h"
+#include "gemm/operand.h"
 #include "gemm/view_value.h"
 
 void nib_gemm_buffer_clear(struct nib_gemm_buffer *buffer) {
@@ -84,6 +86,13 @@ static uint32_t scale_code(const struct nib_quantized *q, size_t index) {
     return code;
 }
 
+bool nib_gemm_takes_codes_of(const struct nib_quantizer *q) {
+    return q->axes.select != NIB_SELECT_IF4 && q->axes.select != NIB_SELECT_IF4_TWICE &&
+           nib_scale_parts(q->block->scale) == 1 &&
+           (!q->block->has_tensor_scale ||
+            (q->axes.dequantize != NIB_DEQUANTIZE_ENCODE && q->axes.tensor_scope == NIB_TENSOR_SCOPE_TENSOR));
+}
+
 enum nib_status nib_gemm_from_quantized(const struct nib_unit *unit, const struct nib_quantizer *quantizer,
                                         const struct nib_quantized *q, struct nib_gemm_buffer *out,
                                         struct nib_error *error) {
@@ -93,6 +102,9 @@ enum nib_status nib_gemm_from_quantized(const struct nib_unit *unit, const struc
     const struct nib_block *block = info.block;
     if (q->packed == NULL || q->scales == NULL)
         return nib_fail(error, NIB_EINVAL, "a product needs packed codes and scales");
+    if (!nib_gemm_takes_codes_of(quantizer))
+        return nib_fail(error, NIB_EINVAL, "codes and scales of %s do not say its values to a unit (flags or doublings in a "
+                        "scale, encode scales, scales of lines); multiply the dequantized values", info.name);
     enum nib_status status = check_scales(unit, block, error);
     if (status == NIB_OK) status = translate(unit, block->element, &t, error);
     if (status != NIB_OK) return status;

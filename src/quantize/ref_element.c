@@ -61,6 +61,7 @@ static float scaled(const struct nib_quantizer *q, const struct nib_tensor_scale
     case NIB_ELEMENT_X_RCP_SD:
         r = nib_flush(s * D);
         return nib_flush(nib_flush(x) * (r == 0 ? 0 : nib_rcp_approx_ftz(r)));
+    case NIB_ELEMENT_XS_X_ENCODE: return (x * S) * s;
     case NIB_ELEMENT_X_OVER_S: return x / s;
     case NIB_ELEMENT_X_DIV_S: return nib_div_full(x, s);
     case NIB_ELEMENT_X_RS: return x * (1.0f / s);
@@ -232,6 +233,7 @@ float nib_ref_value(const struct nib_quantizer *q, const struct nib_tensor_scale
     case NIB_DEQUANTIZE_QS_THIRD: return (level * s) * (1.0f / 3.0f);
     case NIB_DEQUANTIZE_QS_FTZ: return nib_flush(level * nib_flush(s));
     case NIB_DEQUANTIZE_SCALBN: return scaled_by_code(level, scale->code, 1);
+    case NIB_DEQUANTIZE_ENCODE: return (level / s) * D;
     case NIB_AXIS_dequantize_COUNT: break;
     }
     return NAN;

@@ -58,6 +58,7 @@ static float formula(const struct nib_quantizer *q, const struct nib_tensor_scal
     case NIB_BLOCK_SCALE_QUEST: return quest_scale(x, count);
     case NIB_BLOCK_SCALE_B_APPROX_D_Q: return nib_div_approx_ftz(nib_div_approx_ftz(b, D), Q) * expand;
     case NIB_BLOCK_SCALE_SIGNED: return with_sign(x, count, b);
+    case NIB_BLOCK_SCALE_ENCODE: return Q / ((b * S) * expand);
     case NIB_AXIS_block_scale_COUNT: break;
     }
     return NAN;

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "format/quantizer.h"
+#include "gemm/operand.h"
 #include "stack/linear.h"
 #include "stack/product.h"
 
@@ -54,20 +55,12 @@ static enum nib_status pack_bf16(const struct nib_linear_operand *p, int threads
     return NIB_OK;
 }
 
-/* Whether codes, block scales and one tensor scale say what a quantizer makes: no flag or doubling in a block scale, no
- * scale of a line. */
-static bool is_plain(const struct nib_quantizer *q) {
-    return q->axes.select != NIB_SELECT_IF4 && q->axes.select != NIB_SELECT_IF4_TWICE &&
-           nib_scale_parts(q->block->scale) == 1 &&
-           (!q->block->has_tensor_scale || q->axes.tensor_scope == NIB_TENSOR_SCOPE_TENSOR);
-}
-
 static bool plain_codes(const struct nib_linear_operand *p) {
-    return p->has_codes && p->quantizer != NULL && is_plain(p->quantizer);
+    return p->has_codes && p->quantizer != NULL && nib_gemm_takes_codes_of(p->quantizer);
 }
 
 const char *nib_linear_unit_of(const struct nib_quantizer *q) {
-    if (!is_plain(q) || strcmp(q->block->element->name, "e2m1") != 0) return NULL;
+    if (!nib_gemm_takes_codes_of(q) || strcmp(q->block->element->name, "e2m1") != 0) return NULL;
     const struct nib_block *block = q->block;
     if (strcmp(block->scale->name, "e4m3") == 0 && block->block_cols == 16) return "blackwell-tcgen05-nvfp4";
     if (strcmp(block->scale->name, "e8m0") == 0 && block->block_cols == 32) return "blackwell-tcgen05-mxfp4";

@@ -7,6 +7,7 @@
 #include "format/quantizer.h"
 #include "format/registry.h"
 #include "format/yaml.h"
+#include "gemm/operand.h"
 #include "stack/recipe.h"
 
 static const char *const kinds[] = {"recipe", NULL};
@@ -155,8 +156,7 @@ static enum nib_status read_gptq(const struct reading *r, const struct nib_yaml_
         return refuse(r, nib_yaml_get(node, "damping"), "damping", "a number above 0 and at most 1");
     const struct nib_quantizer *q = rule->quantizer;
     if (q == NULL || nib_axes_stochastic(&q->axes) || q->axes.procedure != NIB_PROCEDURE_AXES ||
-        q->axes.select != NIB_SELECT_NONE || q->axes.rounding == NIB_ROUNDING_ARGMIN ||
-        (q->block->has_tensor_scale && q->axes.tensor_scope != NIB_TENSOR_SCOPE_TENSOR))
+        q->axes.select != NIB_SELECT_NONE || q->axes.rounding == NIB_ROUNDING_ARGMIN || !nib_gemm_takes_codes_of(q))
         return refuse(r, node, "gptq", "a quantizer that rounds to nearest under one scale of a block");
     rule->method = NIB_METHOD_GPTQ;
     rule->damping = gptq.damping;

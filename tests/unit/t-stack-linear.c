@@ -254,6 +254,7 @@ static void unit_products_are_those_of_nib_gemm(void) {
         {"mxfp4", {"blackwell-tcgen05-mxfp4", "blackwell-tcgen05-mxfp4", "blackwell-tcgen05-mxfp4"}},
         {"mxfp4-rht", {"hopper-wgmma-16bit-f32", "hopper-wgmma-16bit-f32", "hopper-wgmma-16bit-f32"}},
         {"tetrajet2", {"hopper-wgmma-16bit-f32", "hopper-wgmma-16bit-f32", "hopper-wgmma-16bit-f32"}},
+        {"fp4-all-the-way-encode", {"hopper-wgmma-16bit-f32", "hopper-wgmma-16bit-f32", "hopper-wgmma-16bit-f32"}},
         {"if4-training", {"hopper-wgmma-16bit-f32", "hopper-wgmma-16bit-f32", "hopper-wgmma-16bit-f32"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
