@@ -25,7 +25,7 @@ static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct nib_gpu_arguments, stack, "stack", 0, "MODEL",
                  "check: every quantizer, rotation and product of recipes, layer by layer through this model, on the emulator's own operands"),
     NIB_OPT_LIST(struct nib_gpu_arguments, recipes, "recipe", 'r', "RECIPE", "check --stack: recipes"),
-    NIB_OPT_TEXT(struct nib_gpu_arguments, tokens, "tokens", 't', "FILE",
+    NIB_OPT_TEXT(struct nib_gpu_arguments, tokens, "tokens", 0, "FILE",
                  "check --stack: what the model reads: a text, each byte of which is a token, or FILE[:tensor] of integers"),
     NIB_OPT_INTEGER(struct nib_gpu_arguments, sequences, "sequences", 's', "N", 1, 65536, "check --stack: sequences"),
     NIB_OPT_INTEGER(struct nib_gpu_arguments, length, "length", 'l', "L", 1, 1048576, "check --stack: tokens of a sequence"),
