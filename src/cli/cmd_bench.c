@@ -1,4 +1,5 @@
 /* nibble bench: speed, beside what memory allows. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +61,9 @@ static const struct nib_column columns[] = {
      "time of a kernel that reads and writes the same bytes, divided by the time", NIB_COLUMN_REAL, 3},
     {"spread", "spread", "1", "interquartile range of the time, relative", NIB_COLUMN_REAL, 3},
     {"runs", "runs", "1", "timed runs", NIB_COLUMN_INTEGER, 0},
+    {"of_te_nvfp4", "of te-nvfp4", "1",
+     "speed end to end over that of te-nvfp4, the best runs of both, taken in turn; of bench quantizers",
+     NIB_COLUMN_REAL, 3},
 };
 
 static void add_row(struct nib_table *table, const char *name, const char *dtype, const struct nib_bench_result *result,
@@ -76,10 +80,11 @@ static void add_row(struct nib_table *table, const char *name, const char *dtype
     nib_table_set_real(table, row, 7, memory->median / time->median);
     nib_table_set_real(table, row, 8, time->spread);
     nib_table_set_integer(table, row, 9, (int64_t)time->runs);
+    nib_table_set_real(table, row, 10, time == &result->given && result->has_tensor_scale ? NAN : result->ratio);
 }
 
-static enum nib_status bench_one(const struct nib_call *call, const char *name, struct nib_table *table,
-                                 struct nib_error *error) {
+static enum nib_status bench_one(const struct nib_call *call, const char *name, const struct nib_quantizer *yardstick,
+                                 struct nib_table *table, struct nib_error *error) {
     static const unsigned wants[] = {NIB_WANT_PACKED | NIB_WANT_SCALES, NIB_WANT_VALUES,
                                      NIB_WANT_CODES | NIB_WANT_PACKED | NIB_WANT_SCALES | NIB_WANT_VALUES};
     const struct arguments *a = call->options;
@@ -102,7 +107,8 @@ static enum nib_status bench_one(const struct nib_call *call, const char *name, 
                                         .want = wants[a->write],
                                         .seed = (uint64_t)call->common.seed,
                                         .seconds = a->seconds,
-                                        .rotation = rotation};
+                                        .rotation = rotation,
+                                        .yardstick = yardstick};
     struct nib_bench_result result;
     struct nib_quantizer_info info;
     nib_quantizer_describe(q, &info);
@@ -137,19 +143,22 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct nib_table *table;
     status = nib_table_new("bench", columns, sizeof columns / sizeof *columns, &table, error);
     if (status != NIB_OK) return status;
+    const struct nib_quantizer *yardstick = NULL;
+    if (every) status = nib_quantizer_open("te-nvfp4", &yardstick, error);
     struct nib_progress progress;
     nib_progress_start(&progress, call, "quantizers", every ? nib_embedded_count : a->quantizers.count);
     for (size_t i = 0; every && i < nib_embedded_count && status == NIB_OK; i++) {
         nib_progress_step(&progress, 1, nib_embedded_formats[i].name);
         if (strcmp(nib_embedded_formats[i].kind, "quantizers") == 0)
-            status = bench_one(call, nib_embedded_formats[i].name, table, error);
+            status = bench_one(call, nib_embedded_formats[i].name, yardstick, table, error);
     }
     for (size_t i = 0; !every && i < a->quantizers.count && status == NIB_OK; i++) {
-        status = bench_one(call, a->quantizers.item[i], table, error);
+        status = bench_one(call, a->quantizers.item[i], NULL, table, error);
         nib_progress_step(&progress, 1, NULL);
     }
-    if (!every && a->quantizers.count == 0) status = bench_one(call, "te-nvfp4", table, error);
+    if (!every && a->quantizers.count == 0) status = bench_one(call, "te-nvfp4", NULL, table, error);
     nib_progress_end(&progress);
+    nib_quantizer_close(yardstick);
     if (status == NIB_OK) status = nib_output_table(call, table, NULL, error);
     nib_table_free(table);
     return status;
@@ -163,7 +172,7 @@ NIB_COMMAND(bench) = {
                    "tensor amax given, and "
                    "end to end with the pass that computes it. Beside each speed stands its share of what memory "
                    "allows: the speed of a "
-                   "kernel that only reads and writes the same bytes, measured in the same process.\n"
+                   "kernel that only reads and writes the same bytes, measured in the same process. bench quantizers times te-nvfp4 in turn with each.\n"
                    "bench gemm times products through matrix units beside OpenBLAS sgemm of the same shape, in turn "
                    "and with the same "
                    "threads.",

@@ -14,6 +14,7 @@ struct nib_bench_request {
     unsigned want;   /* enum nib_want: what is written */
     uint64_t seed;
     double seconds; /* at least this long for each figure */
+    const struct nib_quantizer *yardstick; /* or NULL: another quantizer, timed in turn with this one */
 };
 
 /* Each time is the median over runs, in seconds; `spread` is (third quartile - first quartile) / median. */
@@ -27,6 +28,7 @@ struct nib_bench_result {
     struct nib_bench_time given, total;
     struct nib_bench_time memory_given, memory_total; /* a kernel that reads and writes the same bytes */
     bool has_tensor_scale;
+    double ratio;    /* to the speed of the yardstick end to end, best runs of both; NaN without one */
     const char *isa; /* the one that ran */
 };
 

@@ -1,8 +1,9 @@
 /* The best of several ways to quantize a block. */
 #include "quantize/stages.h"
 
-static void measure(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks, unsigned size,
-                    size_t across, const uint8_t *codes, bool int4, float unit, const float *s, float *errors) {
+static void measure(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks,
+                    unsigned size, size_t across, const uint8_t *codes, bool int4, float unit, const float *s,
+                    float *errors) {
     const struct nib_contest *contest = &stages->contest;
     const float *level = int4 ? stages->k.int4_level : stages->k.level;
     contest->terms(&stages->k, x, codes, level, unit, s, blocks, size, t->terms);
@@ -30,8 +31,8 @@ static void scale_other(const struct nib_stages *stages, struct nib_scratch *t, 
     nib_tile_scale(stages, base, blocks, &t->other);
 }
 
-bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks, unsigned size,
-                      size_t across, uint8_t *codes, bool *special) {
+bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks,
+                      unsigned size, size_t across, uint8_t *codes, bool *special) {
     const struct nib_contest *contest = &stages->contest;
     float best[NIB_TILE] = {0}, error[NIB_TILE] = {0};
     bool any = false;

@@ -11,7 +11,8 @@ static uint32_t scale_at(const struct nib_quantized *t, size_t row, size_t colum
     return code;
 }
 
-/* One line of blocks: the 16 values of each block scale, or of each part of a block, are computed once and looked up. */
+/* One line of blocks: the 16 values of each block scale, or of each part of a block, are computed once and looked up.
+ */
 static void line_of_blocks(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
                            const struct nib_quantized *in, size_t line, float *values) {
     bool along_cols = in->axis == NIB_ALONG_COLS;

@@ -40,10 +40,10 @@ struct nib_consts {
     int32_t threshold[NIB_THRESHOLDS];
     uint64_t codes;
     float level[NIB_CODES];
-    bool mirrored;   /* code 8 + i stands for the negative of code i */
-    float middle[7]; /* between the magnitudes */
+    bool mirrored;                                      /* code 8 + i stands for the negative of code i */
+    float middle[7];                                    /* between the magnitudes */
     float int4_level[NIB_CODES], int4_value[NIB_CODES]; /* of the integers that IF4 may choose; in units of s */
-    int32_t half_bits; /* of the number that floor(a+0.5) lifts over the first tie */
+    int32_t half_bits;                                  /* of the number that floor(a+0.5) lifts over the first tie */
     /* by the code of an 8-bit scale, for choices that are cheaper to tabulate; NaN: the reference */
     float factor_of_code[256], back_of_code[256];
     /* stochastic rounding */
@@ -134,7 +134,8 @@ struct nib_isa {
     void (*load_f16)(const uint16_t *restrict x, float *restrict out, size_t count);
     nib_scale_stage *block_scale[NIB_AXIS_block_scale_COUNT];
     nib_scale_stage *block_scale_bf16[NIB_AXIS_block_scale_COUNT]; /* scale_precision "input" from bfloat16 */
-    nib_scale_stage *wider_scale[NIB_AXIS_block_scale_COUNT]; /* of the wider candidate, where it is no product at the end */
+    nib_scale_stage
+        *wider_scale[NIB_AXIS_block_scale_COUNT]; /* of the wider candidate, where it is no product at the end */
     void (*cut_to_tf32)(const float *x, float *out, size_t count); /* may be in place */
     nib_scale_stage *bound;
     void (*straight_through)(const float *restrict v, float *restrict s);

@@ -47,8 +47,8 @@ enum nib_status nib_walk_prepare(const struct nib_quantizer *q, struct nib_walk 
     if (q->axes.scale_correction != NIB_SCALE_CORRECTION_EDEN) return NIB_OK;
     size_t group = NIB_EDEN_GROUP, padded = (walk->inner + group - 1) / group * group;
     if (q->block->block_rows != 1 || group % q->block->block_cols != 0)
-        return nib_fail(error, NIB_EINVAL,
-                        "scale_correction eden of quantizer %s: expected blocks of 1 x 16 or 1 x 32", q->name);
+        return nib_fail(error, NIB_EINVAL, "scale_correction eden of quantizer %s: expected blocks of 1 x 16 or 1 x 32",
+                        q->name);
     if (walk->inner != padded)
         return nib_fail(error, NIB_EINVAL,
                         "%zu elements along the axis are no whole groups of %d for scale_correction eden; "
@@ -105,9 +105,9 @@ static enum nib_status run(const struct nib_stages *stages, const struct nib_wal
 
 /* A tensor with one scale, or none. */
 static enum nib_status quantize_whole(const struct nib_quantizer *q, struct nib_view x,
-                                     const struct nib_quantize_options *options, const struct nib_sr_source *random,
-                                     const struct nib_isa *isa, bool reference, struct nib_quantized *out,
-                                     struct nib_error *error) {
+                                      const struct nib_quantize_options *options, const struct nib_sr_source *random,
+                                      const struct nib_isa *isa, bool reference, struct nib_quantized *out,
+                                      struct nib_error *error) {
     struct nib_tensor_scale scale;
     struct nib_specials specials = {0, 0};
     enum nib_status status = nib_tensor_scale_choose(q, x, options, isa, &scale, error);

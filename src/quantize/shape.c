@@ -33,7 +33,8 @@ enum nib_status nib_quantized_alloc(const struct nib_quantizer *q, size_t rows, 
     if (want & NIB_WANT_VALUES)
         failed |= (made.values = nib_alloc(rows * cols, sizeof(float), "values", error)) == NULL;
     if (nib_tensor_scoped(q))
-        failed |= (made.line_amax = nib_alloc(lines * made.line_parts, sizeof(float), "tensor amax by line", error)) == NULL;
+        failed |=
+            (made.line_amax = nib_alloc(lines * made.line_parts, sizeof(float), "tensor amax by line", error)) == NULL;
     if (failed) {
         nib_quantized_free(&made);
         return NIB_ENOMEM;

@@ -3,7 +3,6 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include "base/error.h"
 #include "core/convert.h"
 #include "quantize/approx.h"
 #include "quantize/ref_e8m0.h"
@@ -88,9 +87,10 @@ static float back_under(const struct nib_quantizer *q, const struct nib_tensor_s
 
 static bool has_factor_under(int element_scale) {
     static const bool has[NIB_AXIS_element_scale_COUNT] = {
-        [NIB_ELEMENT_X_RCP_APPROX] = true, [NIB_ELEMENT_X_BF16_COEFFICIENT] = true, [NIB_ELEMENT_X_S_DIV] = true,
-        [NIB_ELEMENT_X_DIV_S] = true,      [NIB_ELEMENT_X_RDIV_S] = true,           [NIB_ELEMENT_X_DOUBLE] = true,
-        [NIB_ELEMENT_X_RCP_SD] = true,     [NIB_ELEMENT_X_DIV_SD] = true,     [NIB_ELEMENT_X_DIV_SD_1] = true,         [NIB_ELEMENT_X_OVER_S_DIV_S] = true};
+        [NIB_ELEMENT_X_RCP_APPROX] = true,  [NIB_ELEMENT_X_BF16_COEFFICIENT] = true, [NIB_ELEMENT_X_S_DIV] = true,
+        [NIB_ELEMENT_X_DIV_S] = true,       [NIB_ELEMENT_X_RDIV_S] = true,           [NIB_ELEMENT_X_DOUBLE] = true,
+        [NIB_ELEMENT_X_RCP_SD] = true,      [NIB_ELEMENT_X_DIV_SD] = true,           [NIB_ELEMENT_X_DIV_SD_1] = true,
+        [NIB_ELEMENT_X_OVER_S_DIV_S] = true};
     return has[element_scale];
 }
 static bool has_back_under(int dequantize) {
@@ -188,7 +188,8 @@ static bool divides_by_power(const struct nib_quantizer *q) {
     int choice = q->axes.element_scale;
     return q->block->scale->kind == NIB_SCALE_E8M0 &&
            (choice == NIB_ELEMENT_X_OVER_S || choice == NIB_ELEMENT_X_RS || choice == NIB_ELEMENT_X_DIV_S ||
-            choice == NIB_ELEMENT_X_RDIV_S || choice == NIB_ELEMENT_X_POW2 || choice == NIB_ELEMENT_X_POW2_FTZ || choice == NIB_ELEMENT_X_FTZ_POW2);
+            choice == NIB_ELEMENT_X_RDIV_S || choice == NIB_ELEMENT_X_POW2 || choice == NIB_ELEMENT_X_POW2_FTZ ||
+            choice == NIB_ELEMENT_X_FTZ_POW2);
 }
 
 /* The first product of an element and its factor that the encodings do not treat like the others: infinities and
@@ -228,14 +229,15 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     for (int i = 0; i < 7; i++) k->middle[i] = (element->level[i] + element->level[i + 1]) / 2;
     for (int i = 0; i < 16; i++) k->int4_level[i] = (float)(i > 7 ? i - 16 : i);
     for (int i = 0; i < 16; i++) k->int4_value[i] = k->int4_level[i] * 0.8571428571f;
-    if (drops_bits(q)) k->magnitude_threshold[0] = 0x3E800004; /* 1/4 + 2^-23: less than that is cut off */
+    if (drops_bits(q)) k->magnitude_threshold[0] = 0x3E800004;        /* 1/4 + 2^-23: less than that is cut off */
     bool wide = t->bf16 && q->axes.rounding != NIB_ROUNDING_RNE_HALF; /* steps of bfloat16 */
     k->half_bits = (int32_t)(nib_bits_of_float(element->level[1] / 2) - (wide ? 0x10000 : 1));
     k->scale_if_zero = q->axes.scale_if_zero;
     k->code_if_zero = (uint32_t)q->axes.code_if_zero;
     k->s_high = INFINITY;
     k->y_high = first_unlike(q, t);
-    k->ratio_high = q->axes.rounding == NIB_ROUNDING_ARGMIN ? 0x1p20f : INFINITY; /* differences keep the levels apart */
+    k->ratio_high =
+        q->axes.rounding == NIB_ROUNDING_ARGMIN ? 0x1p20f : INFINITY; /* differences keep the levels apart */
     if (scale->kind == NIB_SCALE_E8M0) fill_powers(q, k);
     if (!nib_axes_stochastic(&q->axes)) return;
     nib_sr_grid_make(element, &k->sr);
@@ -268,8 +270,8 @@ static enum nib_encoding encoding_of(const struct nib_quantizer *q, const struct
     const bool multiplies = operation == NIB_MULTIPLY; /* y_high is compared with the product */
     bool halves = rounding == NIB_ROUNDING_RNE_HALF || rounding == NIB_ROUNDING_RNE_HALF_INPUT ||
                   rounding == NIB_ROUNDING_RNA_HALF_INPUT;
-    bool logarithm = rounding == NIB_ROUNDING_RTZ_LOG2_INPUT && multiplies &&
-                     t->bf16 == (precision_of(q, t) == NIB_ELEMENT_BF16);
+    bool logarithm =
+        rounding == NIB_ROUNDING_RTZ_LOG2_INPUT && multiplies && t->bf16 == (precision_of(q, t) == NIB_ELEMENT_BF16);
     if (rounding == NIB_ROUNDING_FLOAT_BITS) return multiplies ? NIB_ENCODE_NEGATIVE : NIB_ENCODINGS;
     if (compares_products(q)) return NIB_ENCODE_PRODUCTS;
     if (halves) return q->rule.symmetric && sign == NIB_SIGNED_ZERO_NEGATIVE ? NIB_ENCODE_HALF : NIB_ENCODINGS;
@@ -319,7 +321,8 @@ static bool zeros_are_usual(const struct nib_axes *axes) {
 static bool plain(const struct nib_quantizer *q, enum nib_operation operation) {
     const struct nib_axes *axes = &q->axes;
     bool doubled = (axes->element_scale == NIB_ELEMENT_X_DOUBLE) == (axes->dequantize == NIB_DEQUANTIZE_DOUBLE);
-    bool flushes = axes->element_scale == NIB_ELEMENT_X_RCP_SD || axes->element_scale == NIB_ELEMENT_X_POW2_FTZ || axes->element_scale == NIB_ELEMENT_X_DOUBLE;
+    bool flushes = axes->element_scale == NIB_ELEMENT_X_RCP_SD || axes->element_scale == NIB_ELEMENT_X_POW2_FTZ ||
+                   axes->element_scale == NIB_ELEMENT_X_DOUBLE;
     bool tells = axes->rounding == NIB_ROUNDING_FLOAT_BITS || axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE ||
                  axes->signed_zero == NIB_SIGNED_ZERO_NONPOSITIVE; /* whether a number was flushed */
     bool powers = axes->dequantize != NIB_DEQUANTIZE_QS_FTZ || q->block->scale->kind == NIB_SCALE_E8M0; /* see v_low */
@@ -331,9 +334,12 @@ static bool plain(const struct nib_quantizer *q, enum nib_operation operation) {
 /* How the errors of a block are summed; NIB_SUMMATIONS where only the reference can. */
 static enum nib_summation summation_of(const struct nib_quantizer *q) {
     static const enum nib_summation of_line[NIB_AXIS_error_order_COUNT] = {
-        [NIB_ERROR_ORDER_SEQUENTIAL] = NIB_SUM_SEQUENTIAL, [NIB_ERROR_ORDER_ROWS] = NIB_SUM_SEQUENTIAL,
-        [NIB_ERROR_ORDER_TREE] = NIB_SUM_TREE,             [NIB_ERROR_ORDER_CUDA_256] = NIB_SUM_TREE,
-        [NIB_ERROR_ORDER_LANES] = NIB_SUM_LANES,           [NIB_ERROR_ORDER_FMA_HALVES] = NIB_SUM_SQUARES};
+        [NIB_ERROR_ORDER_SEQUENTIAL] = NIB_SUM_SEQUENTIAL,
+        [NIB_ERROR_ORDER_ROWS] = NIB_SUM_SEQUENTIAL,
+        [NIB_ERROR_ORDER_TREE] = NIB_SUM_TREE,
+        [NIB_ERROR_ORDER_CUDA_256] = NIB_SUM_TREE,
+        [NIB_ERROR_ORDER_LANES] = NIB_SUM_LANES,
+        [NIB_ERROR_ORDER_FMA_HALVES] = NIB_SUM_SQUARES};
     const struct nib_block *block = q->block;
     const int order = q->axes.error_order;
     bool most = q->axes.error_metric == NIB_ERROR_MAX && order != NIB_ERROR_ORDER_FMA_HALVES;
@@ -360,7 +366,7 @@ static bool make_contest(const struct nib_quantizer *q, const struct nib_isa *is
     struct nib_candidate same = {NIB_OF_SCALE, 1.5f, out->encode, 1};
     switch ((enum nib_axis_select)axes->select) {
     case NIB_SELECT_4OVER6_NAN4: c->nan_loses = true; /* fall through */
-    case NIB_SELECT_4OVER6_TWICE: /* nothing is drawn here */
+    case NIB_SELECT_4OVER6_TWICE:                     /* nothing is drawn here */
     case NIB_SELECT_4OVER6: c->other[c->others++] = same; break;
     case NIB_SELECT_HALVES:
         same.differs = NIB_OF_AMAX;
@@ -372,9 +378,8 @@ static bool make_contest(const struct nib_quantizer *q, const struct nib_isa *is
         if (axes->element_precision != NIB_ELEMENT_FP32) return false;
         if (axes->error_value != NIB_ERROR_VALUE_QSG_T && axes->error_value != NIB_ERROR_VALUE_QSG_RT) return false;
         if (out->back_tabulated || !is_e4m3(q->block->scale)) return false;
-        c->other[c->others++] =
-            (struct nib_candidate){NIB_OF_LEVELS, 1, isa->encode[NIB_MULTIPLY][NIB_ELEMENT_FP32][NIB_ENCODE_INT4],
-                                   0.8571428571f};
+        c->other[c->others++] = (struct nib_candidate){
+            NIB_OF_LEVELS, 1, isa->encode[NIB_MULTIPLY][NIB_ELEMENT_FP32][NIB_ENCODE_INT4], 0.8571428571f};
         break;
     case NIB_SELECT_NONE:
     case NIB_AXIS_select_COUNT: return false;
@@ -436,9 +441,9 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     tabulate(q, t, out);
     out->quest = axes->block_scale == NIB_BLOCK_SCALE_QUEST && q->block->block_rows == 1 &&
                  (q->block->block_cols == 16 || q->block->block_cols == 32) && axes->select != NIB_SELECT_HALVES;
-    bool complete = (out->block_scale || out->quest) && out->codec && (out->factor || out->tabulated || out->one_by_one) &&
-                    (out->encode || out->stochastic) && (out->dequantize || out->back_tabulated) &&
-                    plain(q, out->operation);
+    bool complete = (out->block_scale || out->quest) && out->codec &&
+                    (out->factor || out->tabulated || out->one_by_one) && (out->encode || out->stochastic) &&
+                    (out->dequantize || out->back_tabulated) && plain(q, out->operation);
     if (axes->select != NIB_SELECT_NONE && !make_contest(q, isa, out)) complete = false;
     out->cut = axes->input_precision == NIB_INPUT_TF32 && !t->bf16 && complete && !reference;
     out->incomplete = reference || !complete;
@@ -449,92 +454,4 @@ void nib_stages_retarget(struct nib_stages *stages, const struct nib_tensor_scal
     fill_tensor(stages->q, t, &stages->k);
     if (!stages->incomplete) tabulate(stages->q, t, stages);
     choose_reference(stages, t);
-}
-
-enum { TILE_ELEMENTS = 1 << 14 }; /* a tile stays in the second-level cache, unless one block does not */
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-static size_t ceil_div(size_t a, size_t b) {
-    return a / b + (a % b != 0);
-}
-static size_t at_least_one(size_t a) {
-    return a > 0 ? a : 1;
-}
-
-static void divide_walk(struct nib_walk *w) {
-    w->tile_inner = w->tile_blocks * w->block_size;
-    w->tiles_across = ceil_div(w->outer, w->tile_rows);
-    w->tiles_along = ceil_div(w->inner, w->tile_inner);
-}
-
-/* Tiles that keep to one line, and to one segment of it. */
-static void narrow_walk(const struct nib_quantizer *q, struct nib_walk *w, size_t blocks) {
-    size_t most = smaller(NIB_TILE, at_least_one(TILE_ELEMENTS / w->block_size));
-    if (q->axes.tensor_scope == NIB_TENSOR_SCOPE_1X128) most = at_least_one(NIB_TENSOR_SEGMENT / w->block_size);
-    w->tile_rows = 1;
-    w->tile_blocks = q->axes.tensor_scope == NIB_TENSOR_SCOPE_1X128 ? most : smaller(blocks, most);
-    if (w->block_size % 2 != 0) w->tile_blocks += w->tile_blocks % 2;
-}
-
-void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis, struct nib_walk *out) {
-    struct nib_walk w = {.x = x, .axis = axis, .scoped = nib_tensor_scoped(q)};
-    w.outer = axis == NIB_ALONG_COLS ? x.rows : x.cols;
-    w.inner = axis == NIB_ALONG_COLS ? x.cols : x.rows;
-    w.block_rows = q->block->block_rows;
-    w.block_size = q->block->block_cols;
-    size_t bands = NIB_TILE / w.block_rows; /* bands of block_rows lines in a tile, at most */
-    bands = at_least_one(smaller(bands, TILE_ELEMENTS / ((size_t)w.block_rows * w.block_size)));
-    size_t blocks = at_least_one(ceil_div(w.inner, w.block_size));
-    size_t odd = w.block_size % 2; /* a tile starts on a whole byte */
-    if (axis == NIB_ALONG_COLS)    /* long along the line, which is contiguous */
-        w.tile_blocks = blocks < bands ? blocks + (blocks & odd) : bands;
-    else /* across the lines, whose elements are contiguous */
-        w.tile_blocks = 1 + odd;
-    if (odd && w.tile_blocks % 2 != 0) w.tile_blocks = w.tile_blocks > 1 ? w.tile_blocks - 1 : 2;
-    w.tile_rows = at_least_one(bands / w.tile_blocks) * w.block_rows;
-    if (w.scoped) narrow_walk(q, &w, blocks);
-    divide_walk(&w);
-    *out = w;
-}
-
-void nib_walk_deepen(struct nib_walk *w, size_t blocks) {
-    if (w->axis != NIB_ALONG_ROWS || w->scoped || blocks <= w->tile_blocks || blocks * w->block_rows > NIB_TILE) return;
-    w->tile_blocks = blocks;
-    w->tile_rows = NIB_TILE / (blocks * w->block_rows) * w->block_rows;
-    divide_walk(w);
-}
-
-enum nib_status nib_walk_rotate(const struct nib_rotation *rotation, const struct nib_isa *isa, struct nib_walk *w,
-                                bool *fits, struct nib_error *error) {
-    *fits = true;
-    if (rotation == NULL || nib_rotation_is_identity(rotation)) return NIB_OK;
-    enum nib_status status =
-        nib_rotation_check(rotation, w->inner, w->axis == NIB_ALONG_COLS ? "columns" : "rows", error);
-    if (status != NIB_OK) return status;
-    size_t size = nib_rotation_size(rotation);
-    if (size % w->block_size == 0) nib_walk_deepen(w, size / w->block_size);
-    *fits = w->tile_inner % size == 0 || w->tiles_along == 1;
-    w->rotation = rotation;
-    w->rotate = nib_rotate_kernel_of(isa->name);
-    return NIB_OK;
-}
-
-enum nib_status nib_sr_source_choose(const struct nib_quantizer *q, struct nib_view x,
-                                     const struct nib_quantize_options *options, struct nib_sr_source *out,
-                                     struct nib_error *error) {
-    if (nib_axes_stochastic(&q->axes)) {
-        enum nib_status status = nib_sr_source_make(nib_axes_random_bytes(&q->axes), x, options, out, error);
-        if (status == NIB_OK) out->kind = q->axes.sr_source;
-        return status;
-    }
-    if (options->random_bits != NULL)
-        return nib_fail(error, NIB_EINVAL, "random bits are given, but quantizer %s does not round stochastically",
-                        q->name);
-    *out = (struct nib_sr_source){.bytes = 0,
-                                  .seed = options->seed,
-                                  .first = options->first, /* for scale_correction */
-                                  .cols = options->tensor_cols != 0 ? options->tensor_cols : x.cols};
-    return NIB_OK;
 }

@@ -8,7 +8,11 @@
 
 /* Another candidate of a block than the amax on Q. */
 struct nib_candidate {
-    enum { NIB_OF_SCALE, NIB_OF_AMAX, NIB_OF_LEVELS } differs; /* the scale or the amax is `times` as large, or the levels */
+    enum {
+        NIB_OF_SCALE,
+        NIB_OF_AMAX,
+        NIB_OF_LEVELS
+    } differs; /* the scale or the amax is `times` as large, or the levels */
     float times;
     nib_element_stage *encode;
     float unit; /* of its levels */
@@ -56,7 +60,7 @@ struct nib_walk {
     unsigned block_rows, block_size;
     size_t tile_rows, tile_blocks, tile_inner; /* tile_inner = tile_blocks * block_size */
     size_t tiles_across, tiles_along;
-    bool scoped; /* tiles keep to one line, and to one segment of it */
+    bool scoped;                         /* tiles keep to one line, and to one segment of it */
     const struct nib_rotation *rotation; /* of what is loaded, or NULL */
     nib_rotate_kernel *rotate;
     struct nib_sr_source random; /* bytes = 0 where rounding is not stochastic */
@@ -74,12 +78,12 @@ void nib_tile_scale(const struct nib_stages *stages, const float *base, size_t b
 struct nib_scratch;
 /* Adds to special[] the blocks that the stages do not compute; true if there are any. Settles the factors of zero
  * scales. */
-bool nib_tile_find_specials(const struct nib_stages *stages, const struct nib_scratch *t, struct nib_tile_scales *scales,
-                            size_t blocks, bool *special);
+bool nib_tile_find_specials(const struct nib_stages *stages, const struct nib_scratch *t,
+                            struct nib_tile_scales *scales, size_t blocks, bool *special);
 /* For each block the best candidate: its codes instead of the first one's in `codes`, its scales in t->chosen. True if
  * there are blocks that the stages do not compute. */
-bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks, unsigned size,
-                      size_t across, uint8_t *codes, bool *special);
+bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks,
+                      unsigned size, size_t across, uint8_t *codes, bool *special);
 /* The factor of an element under a block scale, for choices without a stage; NaN where it depends on the element. */
 float nib_factor_under(const struct nib_quantizer *q, const struct nib_tensor_scale *t, float s);
 

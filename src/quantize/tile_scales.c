@@ -53,8 +53,8 @@ static bool is_special(const struct nib_stages *stages, const struct nib_scratch
     return !(*factor < INFINITY) || (stages->operation == NIB_DIVIDE && *factor == 0);
 }
 
-bool nib_tile_find_specials(const struct nib_stages *stages, const struct nib_scratch *t, struct nib_tile_scales *scales,
-                            size_t blocks, bool *special) {
+bool nib_tile_find_specials(const struct nib_stages *stages, const struct nib_scratch *t,
+                            struct nib_tile_scales *scales, size_t blocks, bool *special) {
     bool any = false;
     if (!stages->isa->screen(&stages->k, t->b, scales->v, scales->s, scales->factor, blocks)) return false;
     for (size_t i = 0; i < blocks; i++) {

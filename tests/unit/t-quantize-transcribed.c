@@ -1,5 +1,5 @@
-/* Quantizers that were transcribed, on the numbers that their papers and sources give: worked examples, scales of chosen
- * amaxes, and what Gaussian and Laplace numbers lose. */
+/* Quantizers that were transcribed, on the numbers that their papers and sources give: worked examples, scales of
+ * chosen amaxes, and what Gaussian and Laplace numbers lose. */
 #include "core/key.h"
 #include "nib_test.h"
 
@@ -29,10 +29,10 @@ static struct nib_quantized quantized(const char *name, const float *x, size_t r
 /* x_i = i/8: the scale is 9*(1/7) in bfloat16, 1.125, a tie that goes to 1. */
 static void hif4_gives_its_worked_example(void) {
     static const float expected[64] = {
-        0, .25f, .25f, .5f, .5f, .75f, .75f, 1,    1,    1.25f, 1.25f, 1.5f, 1.5f, 1.75f, 1.75f, 1.75f,
-        2, 2,    2.5f, 2.5f, 2.5f, 2.5f, 3,  3,    3,    3,     3.5f,  3.5f, 3.5f, 3.5f,  3.5f,  3.5f,
-        4, 4,    4,    4,    5,    5,    5,  5,    5,    5,     5,     5,    6,    6,     6,     6,
-        6, 6,    6,    6,    7,    7,    7,  7,    7,    7,     7,     7,    7,    7,     7,     7};
+        0, .25f, .25f, .5f,  .5f,  .75f, .75f, 1, 1, 1.25f, 1.25f, 1.5f, 1.5f, 1.75f, 1.75f, 1.75f,
+        2, 2,    2.5f, 2.5f, 2.5f, 2.5f, 3,    3, 3, 3,     3.5f,  3.5f, 3.5f, 3.5f,  3.5f,  3.5f,
+        4, 4,    4,    4,    5,    5,    5,    5, 5, 5,     5,     5,    6,    6,     6,     6,
+        6, 6,    6,    6,    7,    7,    7,    7, 7, 7,     7,     7,    7,    7,     7,     7};
     float x[64];
     for (int i = 0; i < 64; i++) x[i] = (float)i / 8;
     struct nib_quantized out = quantized("hif4", x, 1, 64, NULL);
@@ -53,8 +53,12 @@ static void hif4_scales_stay_in_range(void) {
         float amax;
         uint8_t scale;
         float largest;
-    } rows[] = {{0, 0, 0},           {0x1p-60f, 0, 0},         {7 * 0x1p-48f, 0, 7 * 0x1p-48f},
-                {1e9f, 0xFE, 344064}, {7 * 49152.0f, 0xFE, 344064}, {7 * 1.25f, 0xC1, 8.75f}};
+    } rows[] = {{0, 0, 0},
+                {0x1p-60f, 0, 0},
+                {7 * 0x1p-48f, 0, 7 * 0x1p-48f},
+                {1e9f, 0xFE, 344064},
+                {7 * 49152.0f, 0xFE, 344064},
+                {7 * 1.25f, 0xC1, 8.75f}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         float x[64] = {rows[i].amax, -rows[i].amax};
         struct nib_quantized out = quantized("hif4", x, 1, 64, NULL);
@@ -130,10 +134,11 @@ static void segments_are_tensors_of_their_own(void) {
             struct nib_view view = {x + row * COLS + start, NIB_F32, 1, count, count};
             NIB_OK_OR_FAIL(nib_quantized_alloc(alone, 1, count, NIB_ALONG_COLS, ALL, &part, &error), error);
             NIB_OK_OR_FAIL(nib_quantize(alone, view, NULL, &part, &error), error);
-            bool same = memcmp(part.codes, whole.codes + row * COLS + start, count) == 0 &&
-                        memcmp(part.scales, whole.scales + row * whole.scale_cols + start / 16, (count + 15) / 16) == 0 &&
-                        memcmp(part.values, whole.values + row * COLS + start, count * sizeof(float)) == 0 &&
-                        whole.line_amax[row * 3 + start / 128] == part.tensor_amax;
+            bool same =
+                memcmp(part.codes, whole.codes + row * COLS + start, count) == 0 &&
+                memcmp(part.scales, whole.scales + row * whole.scale_cols + start / 16, (count + 15) / 16) == 0 &&
+                memcmp(part.values, whole.values + row * COLS + start, count * sizeof(float)) == 0 &&
+                whole.line_amax[row * 3 + start / 128] == part.tensor_amax;
             NIB_CHECKF(same, "row %zu from column %zu differs", row, start);
             nib_quantized_free(&part);
         }
@@ -184,9 +189,9 @@ static void bof4_maps_the_largest_to_one(void) {
     float x[16] = {1, -4, 2, 3.9f};
     struct nib_quantized out = quantized("bof4-s-16", x, 1, 16, NULL), plain = quantized("bof4-16", x, 1, 16, NULL);
     CU_ASSERT_EQUAL(out.values[1], -4);
-    CU_ASSERT_EQUAL(out.codes[1], 15); /* +1 under a scale of -4 */
+    CU_ASSERT_EQUAL(out.codes[1], 15);                       /* +1 under a scale of -4 */
     CU_ASSERT(fabsf(out.values[3] - 4 * 0.886742f) < 1e-6f); /* the other end is nearer to zero */
-    CU_ASSERT_EQUAL(plain.codes[1], 0); /* -1 under a scale of 4 */
+    CU_ASSERT_EQUAL(plain.codes[1], 0);                      /* -1 under a scale of 4 */
     CU_ASSERT_EQUAL(plain.values[3], 4);
     float back[16];
     const struct nib_quantizer *q;
@@ -204,13 +209,20 @@ static const struct {
     const char *quantizer, *distribution;
     double error, loss;
 } published[] = {
-    {"hif4", "gaussian", 6.88, 0.0060},          {"hif4", "laplace", 7.96, NAN},
-    {"tetrajet2-nvfp4", "gaussian", 9.01, 0.0044}, {"tetrajet2-nvfp4-sr", "gaussian", 18.71, 0.0027},
-    {"tetrajet2-nvfp4-sr", "laplace", 17.84, NAN}, {"tetrajet-mxfp4", "gaussian", 13.32, 0.0100},
-    {"tetrajet-mxfp4-sr", "gaussian", 27.08, 0},   {"tetrajet-mxfp4", "laplace", 17.47, NAN},
-    {"tetrajet-mxfp4-sr", "laplace", 35.49, NAN},  {"bof4-16", "gaussian", 5.56, NAN},
-    {"bof4-s-16", "gaussian", 5.13, NAN},          {"bof4-32", "gaussian", 6.87, NAN},
-    {"bof4-s-32", "gaussian", 6.33, NAN},          {"bof4-64", "gaussian", 7.99, NAN},
+    {"hif4", "gaussian", 6.88, 0.0060},
+    {"hif4", "laplace", 7.96, NAN},
+    {"tetrajet2-nvfp4", "gaussian", 9.01, 0.0044},
+    {"tetrajet2-nvfp4-sr", "gaussian", 18.71, 0.0027},
+    {"tetrajet2-nvfp4-sr", "laplace", 17.84, NAN},
+    {"tetrajet-mxfp4", "gaussian", 13.32, 0.0100},
+    {"tetrajet-mxfp4-sr", "gaussian", 27.08, 0},
+    {"tetrajet-mxfp4", "laplace", 17.47, NAN},
+    {"tetrajet-mxfp4-sr", "laplace", 35.49, NAN},
+    {"bof4-16", "gaussian", 5.56, NAN},
+    {"bof4-s-16", "gaussian", 5.13, NAN},
+    {"bof4-32", "gaussian", 6.87, NAN},
+    {"bof4-s-32", "gaussian", 6.33, NAN},
+    {"bof4-64", "gaussian", 7.99, NAN},
     {"bof4-s-64", "gaussian", 7.35, NAN},
 };
 
