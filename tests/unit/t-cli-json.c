@@ -12,6 +12,7 @@ static const struct {
     {"list", "elements"},
     {"show", "e2m1"},
     {"show", "quantizers/te-nvfp4"},
+    {"show", "recipes/quartet"},
     {"show", "axes"},
     {"show", "jobs/bias"},
     {"list", "jobs"},
