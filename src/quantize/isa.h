@@ -36,7 +36,7 @@ struct nib_consts {
     float v_low, s_high, y_high;
     float ratio_high; /* nor blocks whose amax is more than so many s */
     /* element format */
-    int32_t magnitude_threshold[7];
+    int32_t below_magnitude[7]; /* thresholds of magnitudes, less 1 */
     int32_t threshold[NIB_THRESHOLDS];
     uint64_t codes;
     float level[NIB_CODES];

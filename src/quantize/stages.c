@@ -219,7 +219,7 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->max_code = scale->max_code;
     k->nan_code = scale->nan_code;
     k->largest_scale = scale->max_value;
-    memcpy(k->magnitude_threshold, q->rule.magnitude_threshold, sizeof k->magnitude_threshold);
+    for (int i = 0; i < 7; i++) k->below_magnitude[i] = q->rule.magnitude_threshold[i] - 1;
     memcpy(k->threshold, q->rule.threshold, sizeof k->threshold);
     k->codes = q->rule.codes;
     memcpy(k->level, element->level, sizeof k->level);
@@ -229,7 +229,7 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     for (int i = 0; i < 7; i++) k->middle[i] = (element->level[i] + element->level[i + 1]) / 2;
     for (int i = 0; i < 16; i++) k->int4_level[i] = (float)(i > 7 ? i - 16 : i);
     for (int i = 0; i < 16; i++) k->int4_value[i] = k->int4_level[i] * 0.8571428571f;
-    if (drops_bits(q)) k->magnitude_threshold[0] = 0x3E800004;        /* 1/4 + 2^-23: less than that is cut off */
+    if (drops_bits(q)) k->below_magnitude[0] = 0x3E800003;        /* 1/4 + 2^-23: less than that is cut off */
     bool wide = t->bf16 && q->axes.rounding != NIB_ROUNDING_RNE_HALF; /* steps of bfloat16 */
     k->half_bits = (int32_t)(nib_bits_of_float(element->level[1] / 2) - (wide ? 0x10000 : 1));
     k->scale_if_zero = q->axes.scale_if_zero;
