@@ -84,7 +84,7 @@ static void every_recipe_shipped_opens_and_cites_its_source(void) {
         CU_ASSERT_EQUAL(strlen(nib_recipe_sha256(recipe)), 64);
         nib_recipe_close(recipe);
     }
-    CU_ASSERT(count == 19);
+    CU_ASSERT(count >= 19);
 }
 
 static void a_recipe_of_fifteen_lines_is_enough(void) {
