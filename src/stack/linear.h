@@ -49,6 +49,10 @@ enum nib_status nib_linear_prepare(const struct nib_linear_call *call, enum nib_
                                    size_t rows, size_t cols, const struct nib_linear_operand *forward,
                                    const struct nib_rotation *rotation, struct nib_linear_operand *out,
                                    struct nib_error *error);
+/* Whether an operand with `source: same` has the codes of the forward operand: those of square blocks serve both
+ * directions, because quantizing along the other axis finds the same ones. A rotation of either product, a fit and a
+ * residual are in the values alone, which are passed on otherwise. */
+bool nib_linear_same_codes(const struct nib_recipe *recipe, enum nib_slot slot);
 /* The scaled element x/s of the operand as presented, by position. */
 float nib_linear_scaled(const struct nib_linear_operand *operand, size_t row, size_t col);
 

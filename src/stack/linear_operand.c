@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "core/philox.h"
+#include "format/quantizer.h"
 #include "rotate/rotation.h"
 #include "stack/linear.h"
 
@@ -112,13 +113,14 @@ static enum nib_status high_precision(const struct nib_linear_call *call, struct
     return NIB_OK;
 }
 
-/* Codes of square blocks serve both directions: quantizing along the other axis finds the same ones. Others are
- * passed on as values. */
-static bool serves_both(const struct nib_recipe *recipe, enum nib_slot forward) {
-    const struct nib_operand_rule *rule = &recipe->slot[forward];
-    struct nib_quantizer_info info;
-    nib_quantizer_describe(rule->quantizer, &info);
-    return info.block->block_rows == info.block->block_cols && recipe->pass[NIB_PASS_FPROP].rotation == NULL;
+bool nib_linear_same_codes(const struct nib_recipe *recipe, enum nib_slot slot) {
+    const struct nib_operand_rule *rule = &recipe->slot[nib_slot_forward(slot)];
+    const struct nib_quantizer *q = rule->quantizer;
+    if (recipe->slot[slot].source != NIB_SOURCE_SAME || q == NULL || rule->method != NIB_METHOD_NONE || rule->residual)
+        return false;
+    if (recipe->pass[NIB_PASS_FPROP].rotation != NULL || recipe->pass[nib_slot_pass(slot)].rotation != NULL) return false;
+    return q->block->block_rows == q->block->block_cols &&
+           (!q->block->has_tensor_scale || q->axes.tensor_scope == NIB_TENSOR_SCOPE_TENSOR);
 }
 
 static enum nib_status fill(const struct nib_linear_call *call, const float *source, const struct nib_rotation *rotation,
@@ -132,6 +134,10 @@ static enum nib_status fill(const struct nib_linear_call *call, const float *sou
         if (status != NIB_OK || p->residual == NULL) return NIB_ENOMEM;
         status = nib_linear_clamp(source, p->rows * p->cols, rule->quantile, clamped, p->residual, error);
         source = clamped;
+        if (!rule->residual) { /* what was cut off is gone */
+            free(p->residual);
+            p->residual = NULL;
+        }
     }
     if (status == NIB_OK) status = present(p, source, rotation, call->options->threads, error);
     if (status != NIB_OK) return status;
@@ -166,7 +172,7 @@ enum nib_status nib_linear_prepare(const struct nib_linear_call *call, enum nib_
     if (rule != NULL && rule->source == NIB_SOURCE_SAME) {
         enum nib_slot from = nib_slot_forward(slot);
         p.quantizer = call->recipe->slot[from].quantizer;
-        if (serves_both(call->recipe, from) && forward->residual == NULL) {
+        if (nib_linear_same_codes(call->recipe, slot)) {
             rule = &call->recipe->slot[from];
             p.factor = rule->factor;
             status = fill(call, original, NULL, rule, from, &p, error);

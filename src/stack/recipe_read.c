@@ -143,6 +143,13 @@ static enum nib_status read_clamp(const struct reading *r, const struct nib_yaml
     return NIB_OK;
 }
 
+/* One scale a block, in one part, below at most one of the tensor: w/s is known without the quantizer's own arithmetic. */
+static bool has_plain_scales(const struct nib_quantizer *q) {
+    return q->axes.procedure == NIB_PROCEDURE_AXES && q->axes.select != NIB_SELECT_IF4 &&
+           q->axes.select != NIB_SELECT_IF4_TWICE && nib_scale_parts(q->block->scale) == 1 &&
+           (!q->block->has_tensor_scale || q->axes.tensor_scope == NIB_TENSOR_SCOPE_TENSOR);
+}
+
 static enum nib_status read_gptq(const struct reading *r, const struct nib_yaml_node *node,
                                  struct nib_operand_rule *rule) {
     struct gptq {
@@ -204,6 +211,8 @@ static enum nib_status read_operand(const struct reading *r, const struct nib_ya
                       "a quantized operand of fprop to take the values from");
     rule->quantized = true;
     if (named) status = open_quantizer(r, node, &given, rule);
+    if (status == NIB_OK && given.mask && !has_plain_scales(rule->quantizer))
+        return refuse(r, nib_yaml_get(node, "mask"), "mask", "a quantizer with one scale of a block and at most one of the tensor");
     if (status == NIB_OK && given.clamp != NULL) status = read_clamp(r, given.clamp, rule);
     if (status == NIB_OK && given.gptq != NULL) status = read_gptq(r, given.gptq, rule);
     if (status == NIB_OK && given.ternary != NULL) status = read_ternary(r, given.ternary, rule);
@@ -225,6 +234,8 @@ static enum nib_status read_surrogate(const struct reading *r, const struct nib_
     if (!(given.cap >= 1 && given.cap <= 1000)) return refuse(r, node, "cap", "a number from 1 to 1000");
     if (r->recipe->slot[NIB_SLOT_FPROP_W].quantizer == NULL)
         return refuse(r, node, "surrogate", "a quantized fprop.w whose gradient it estimates");
+    if (!has_plain_scales(r->recipe->slot[NIB_SLOT_FPROP_W].quantizer))
+        return refuse(r, node, "surrogate", "an fprop.w with one scale of a block and at most one of the tensor");
     if (r->recipe->pass[NIB_PASS_FPROP].rotation != NULL)
         return refuse(r, node, "surrogate", "an fprop without rotation");
     rule->surrogate = (int)given.power;
