@@ -223,13 +223,10 @@ static enum nib_status print(const struct nib_call *call, const struct opened *o
     struct nib_table *tables[NIB_DEPTH_PARTS] = {NULL}, *whole = NULL;
     enum nib_status status = NIB_OK;
     if (call->common.tsv) { /* one table: of the parts that are shown */
-        const struct arguments *a = call->options;
-        enum nib_depth_part part = NIB_DEPTH_SUMMARY;
-        size_t parts = 0;
-        for (int i = 0; i < NIB_DEPTH_PARTS; i++)
-            if (o->shown[i]) part = (enum nib_depth_part)i, parts++;
-        if (a->show.count > 1 || parts > 1) part = NIB_DEPTH_PARTS;
-        status = table_of(report, o, part, &whole, error);
+        bool any_shown = false;
+        for (int i = 0; i < NIB_DEPTH_PARTS; i++) any_shown |= o->shown[i];
+        status = any_shown ? nib_stack_table_of_parts(report, o->recipes, o->shown, &whole, error)
+                           : table_of(report, o, NIB_DEPTH_SUMMARY, &whole, error);
         if (status == NIB_OK) status = nib_output_table(call, whole, NULL, error);
         if (whole != NULL) nib_table_free(whole);
         return status;

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "io/mapping.h"
 #include "io/text.h"
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,7 +136,7 @@ static enum nib_status read_size(const struct reader *reader, const char *key, u
         return NIB_OK;
     }
     if (!json_is_integer(value) || json_integer_value(value) < 1 || json_integer_value(value) > 1 << 30)
-        return wrong(reader, key, value, "a positive integer");
+        return wrong(reader, key, value, "an integer from 1 to 2^30");
     *out = (unsigned)json_integer_value(value);
     return NIB_OK;
 }
@@ -289,7 +290,9 @@ enum nib_status nib_model_config_find(const char *model, char **out, struct nib_
     }
     if (stat(path, &about) != 0) {
         enum nib_status status =
-            nib_fail_at(error, NIB_EIO, path, 0, "no such file; the shapes of a model are in its config.json");
+            stat(model, &about) != 0
+                ? nib_fail_at(error, NIB_EIO, model, 0, "cannot open: %s", strerror(errno))
+                : nib_fail_at(error, NIB_EIO, path, 0, "no such file; the shapes of a model are in its config.json");
         free(path);
         return status;
     }

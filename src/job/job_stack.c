@@ -58,6 +58,8 @@ static enum nib_status request_of(const struct nib_argument *a, struct opened *o
         if (!a[needed[i]].given) return nib_fail(error, NIB_EINVAL, "%s must be given", parameters[needed[i]].name);
     if (a[GEMMS].integer == 0 && (a[PART].integer == NIB_DEPTH_OPERAND || a[PART].integer == NIB_DEPTH_PRODUCT))
         return nib_fail(error, NIB_EINVAL, "part %s needs gemms: yes", a[PART].text);
+    if (a[BACKWARD].integer == 0 && a[PART].integer == NIB_DEPTH_WEIGHT)
+        return nib_fail(error, NIB_EINVAL, "part %s needs backward: yes", a[PART].text);
     if (a[UNIT].given && a[PRODUCT].integer != NIB_PRODUCT_UNIT)
         return nib_fail(error, NIB_EINVAL, "unit goes with product: unit");
     enum nib_status status = nib_recipe_open(a[RECIPE].path, &o->recipe, error);

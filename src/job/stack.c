@@ -15,6 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Names the file in an error that names none. */
+static void blame(enum nib_status status, const char *path, struct nib_error *error) {
+    if (status != NIB_OK && error != NULL && error->file[0] == '\0') snprintf(error->file, sizeof error->file, "%s", path);
+}
+
 static enum nib_status read_tokens(const char *path, size_t skip, struct nib_stack_input *in, struct nib_error *error) {
     struct nib_tokens tokens = {0};
     size_t wanted = skip + in->repeats * in->sequences, row = in->length + 1;
@@ -25,7 +30,7 @@ static enum nib_status read_tokens(const char *path, size_t skip, struct nib_sta
     enum nib_status status = nib_tokens_read(path, in->config.vocabulary, &tokens, error);
     if (status == NIB_OK) status = nib_tokens_sequences(&tokens, wanted, in->length, &all, error);
     nib_tokens_clear(&tokens);
-    if (status != NIB_OK && error != NULL && error->file[0] == '\0') snprintf(error->file, sizeof error->file, "%s", path);
+    blame(status, path, error);
     if (status != NIB_OK) return status;
     memmove(all, all + skip * row, (wanted - skip) * row * sizeof *all);
     in->tokens = all;
@@ -38,7 +43,12 @@ enum nib_status nib_stack_input_open(const char *model, const char *tokens, size
     enum nib_status status = nib_model_config_find(model, &in.config_path, error);
     if (status == NIB_OK) status = nib_model_config_read(in.config_path, &in.config, error);
     if (status == NIB_OK) status = nib_file_open(model, &in.file, error);
+    if (status == NIB_OK) {
+        status = nib_stack_config_check(&in.config, error);
+        blame(status, in.config_path, error);
+    }
     if (status == NIB_OK) status = nib_stack_open(&in.config, in.file, &in.stack, error);
+    blame(status, model, error);
     if (status == NIB_OK) status = read_tokens(tokens, skip, &in, error);
     if (status == NIB_OK)
         *out = in;

@@ -78,6 +78,10 @@ void nib_stack_row(struct nib_table *table, size_t row, size_t at, const struct 
 /* "case" (the recipe) and the columns of a record; `part` NIB_DEPTH_PARTS: all. */
 NIB_CHECK enum nib_status nib_stack_table(const struct nib_stack_report *report, const struct nib_recipe *const *recipes,
                                           enum nib_depth_part part, struct nib_table **out, struct nib_error *error);
+/* One table of several parts. */
+NIB_CHECK enum nib_status nib_stack_table_of_parts(const struct nib_stack_report *report, const struct nib_recipe *const *recipes,
+                                                   const bool wanted[NIB_DEPTH_PARTS], struct nib_table **out,
+                                                   struct nib_error *error);
 /* Groups summary, streams, operands, products and weights, over dimension scales. */
 NIB_CHECK enum nib_status nib_stack_store(const struct nib_stack_report *report, const struct nib_recipe *const *recipes,
                                           struct nib_result *file, struct nib_error *error);

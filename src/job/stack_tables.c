@@ -30,16 +30,15 @@ void nib_stack_row(struct nib_table *table, size_t row, size_t at, const struct 
 
 static const struct nib_column columns[] = {{"case", "recipe", "", "recipe", NIB_COLUMN_TEXT, 0}, NIB_STACK_COLUMNS};
 
-enum nib_status nib_stack_table(const struct nib_stack_report *report, const struct nib_recipe *const *recipes,
-                                enum nib_depth_part part, struct nib_table **out, struct nib_error *error) {
+static enum nib_status table_of(const struct nib_stack_report *report, const struct nib_recipe *const *recipes, const char *name,
+                                const bool wanted[NIB_DEPTH_PARTS], struct nib_table **out, struct nib_error *error) {
     struct nib_table *table = NULL;
-    const char *name = part == NIB_DEPTH_PARTS ? "stack" : nib_depth_part_name(part);
     enum nib_status status = nib_table_new(name, columns, sizeof columns / sizeof *columns, &table, error);
     if (status != NIB_OK) return status;
     for (size_t i = 0; i < report->recipes; i++)
         for (size_t k = 0; k < report->records; k++) {
             const struct nib_depth_record *record = nib_stack_record(report, i, k);
-            if (part != NIB_DEPTH_PARTS && record->part != part) continue;
+            if (!wanted[record->part]) continue;
             size_t row = nib_table_row(table);
             if (row == SIZE_MAX) {
                 nib_table_free(table);
@@ -50,6 +49,19 @@ enum nib_status nib_stack_table(const struct nib_stack_report *report, const str
         }
     *out = table;
     return NIB_OK;
+}
+
+enum nib_status nib_stack_table(const struct nib_stack_report *report, const struct nib_recipe *const *recipes,
+                                enum nib_depth_part part, struct nib_table **out, struct nib_error *error) {
+    bool wanted[NIB_DEPTH_PARTS];
+    for (int i = 0; i < NIB_DEPTH_PARTS; i++) wanted[i] = part == NIB_DEPTH_PARTS || i == (int)part;
+    return table_of(report, recipes, part == NIB_DEPTH_PARTS ? "stack" : nib_depth_part_name(part), wanted, out, error);
+}
+
+enum nib_status nib_stack_table_of_parts(const struct nib_stack_report *report, const struct nib_recipe *const *recipes,
+                                         const bool wanted[NIB_DEPTH_PARTS], struct nib_table **out,
+                                         struct nib_error *error) {
+    return table_of(report, recipes, "stack", wanted, out, error);
 }
 
 struct writer {

@@ -78,7 +78,7 @@ static void faults_of_a_configuration_are_named(void) {
         {{"model_type", "\"mistral\""}, "model_type is \"mistral\"; expected \"llama\""},
         {{"vocab_size", NULL}, "has no vocab_size"},
         {{"hidden_size", NULL}, "has no hidden_size"},
-        {{"hidden_size", "\"16\""}, "hidden_size is \"16\"; expected a positive integer"},
+        {{"hidden_size", "\"16\""}, "hidden_size is \"16\"; expected an integer from 1 to 2^30"},
         {{"hidden_size", "16.5"}, "hidden_size is 16.5"},
         {{"intermediate_size", "0"}, "intermediate_size is 0"},
         {{"num_hidden_layers", "-1"}, "num_hidden_layers is -1"},
@@ -131,7 +131,7 @@ static void a_configuration_is_found_beside_its_model(void) {
     CU_ASSERT_STRING_EQUAL(path, own);
     free(path);
     nib_expect_error(nib_model_config_find("/nowhere/m.safetensors", &path, &error), NIB_EIO, &error,
-                     "/nowhere/config.json", "no such file", "missing configuration");
+                     "/nowhere/m.safetensors", "cannot open", "missing model");
 }
 
 /* A file with the weights of a random model; hooks change one tensor. */
