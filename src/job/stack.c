@@ -85,56 +85,6 @@ size_t nib_stack_steps(const struct nib_stack_request *r) {
     return r->input->repeats * steps_of_run(r) * (1 + r->recipe_count);
 }
 
-/* The unit that a pass of a recipe goes through, by name, and the K of one of its instructions; 1 without a unit. */
-static enum nib_status unit_of(const struct nib_stack_request *r, const struct nib_recipe *recipe, enum nib_pass pass,
-                               char name[64], size_t *step, struct nib_error *error) {
-    const struct nib_unit *unit = r->unit;
-    enum nib_status status = NIB_OK;
-    *step = 1;
-    if (r->product != NIB_PRODUCT_UNIT) return NIB_OK;
-    if (unit == NULL) {
-        const char *of[2];
-        for (int side = 0; side < 2; side++) {
-            const struct nib_quantizer *quantizer = recipe->slot[2 * (int)pass + side].quantizer;
-            of[side] = quantizer != NULL ? nib_linear_unit_of(quantizer) : NULL;
-        }
-        bool by_codes = of[0] != NULL && of[1] != NULL && strcmp(of[0], of[1]) == 0;
-        status = nib_unit_open(by_codes ? of[0] : "hopper-wgmma-16bit-f32", &unit, error);
-    }
-    if (status != NIB_OK) return status;
-    *step = unit->k;
-    snprintf(name, 64, "%s", unit->name);
-    if (unit != r->unit) nib_unit_close(unit);
-    return NIB_OK;
-}
-
-enum nib_status nib_stack_check(const struct nib_stack_request *r, struct nib_error *error) {
-    const struct nib_stack_config *c = &r->input->config;
-    size_t tokens = r->input->sequences * r->input->length, step;
-    char unit[64];
-    for (size_t i = 0; i < r->recipe_count; i++)
-        for (int pass = 0; pass < (r->backward ? NIB_PASSES : 1); pass++) {
-            const char *recipe = nib_recipe_name(r->recipes[i]), *name = nib_pass_name((enum nib_pass)pass);
-            const struct nib_rotation *rotation = nib_recipe_rotation(r->recipes[i], (enum nib_slot)(2 * pass));
-            unsigned size = rotation == NULL ? 1 : nib_rotation_size(rotation);
-            const size_t extents[] = {c->hidden, c->intermediate, (size_t)c->heads * c->head_size,
-                                      (size_t)c->kv_heads * c->head_size};
-            enum nib_status status = unit_of(r, r->recipes[i], (enum nib_pass)pass, unit, &step, error);
-            if (status != NIB_OK) return status;
-            for (size_t e = 0; e < (pass == NIB_PASS_WGRAD ? 1 : 4); e++) {
-                size_t extent = pass == NIB_PASS_WGRAD ? tokens : extents[e];
-                const char *what = pass == NIB_PASS_WGRAD ? "tokens" : "channels";
-                if (extent % size != 0)
-                    return nib_fail(error, NIB_EINVAL, "recipe %s rotates %s in groups of %u, which %zu %s is no multiple of",
-                                    recipe, name, size, extent, what);
-                if (extent % step != 0)
-                    return nib_fail(error, NIB_EINVAL, "recipe %s sends %s through %s in steps of %zu, which %zu %s is no multiple of",
-                                    recipe, name, unit, step, extent, what);
-            }
-        }
-    return NIB_OK;
-}
-
 struct bar {
     const struct nib_stack_request *request;
     const char *what;

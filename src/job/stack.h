@@ -43,7 +43,7 @@ struct nib_stack_request {
 };
 /* Steps of a request, for a progress bar. */
 size_t nib_stack_steps(const struct nib_stack_request *request);
-/* Whether recipes, shapes and unit fit; costs nothing. */
+/* Whether recipes, shapes and unit fit; costs next to nothing. */
 NIB_CHECK enum nib_status nib_stack_check(const struct nib_stack_request *request, struct nib_error *error);
 
 /* By recipe, then by record. With several repetitions values are their means and errors the standard errors over

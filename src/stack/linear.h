@@ -65,6 +65,9 @@ struct nib_linear_product {
 };
 /* The unit that takes the codes of a quantizer with its scales, by name; NULL where none does. */
 const char *nib_linear_unit_of(const struct nib_quantizer *quantizer);
+/* Whether a given unit takes the operands of all products of a recipe: a layer of zeros through it. */
+enum nib_status nib_linear_try_unit(const struct nib_recipe *recipe, unsigned layers, const struct nib_unit *unit, bool backward,
+                                    struct nib_error *error);
 enum nib_status nib_linear_multiply(const struct nib_linear_call *call, struct nib_linear_product *product, float *out,
                                     struct nib_error *error);
 /* out (m x n) from binary64 copies of a and b in the layout of their tensors, as the pass contracts them. */

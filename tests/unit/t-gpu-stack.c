@@ -107,10 +107,10 @@ static void what_does_not_fit_is_refused_before_it_computes(void) {
     expect("", STACK "--recipe ufp4 more.npy", 2, "unexpected argument \"more.npy\"");
     expect("", STACK "--recipe nonesuch", 2, "nonesuch");
     expect("", "--stack model.safetensors --tokens tokens.txt -s 1 -l 24 --recipe ufp4", 2,
-           "recipe ufp4 rotates wgrad in groups of 16, which 24 tokens is no multiple of");
+           "recipe ufp4 rotates wgrad in groups of 16; 24 tokens are no multiple of it, 32 would be");
     expect("", "--stack model.safetensors --tokens tokens.txt -s 1 -l 16 --recipe ufp4,nvfp4", 2,
-           "recipe nvfp4 sends wgrad through blackwell-tcgen05-nvfp4 in steps of 64, which 16 tokens is no multiple of");
-    expect("", "--stack nowhere.safetensors --tokens tokens.txt --recipe ufp4", 3, "the shapes of a model are in its config.json");
+           "recipe nvfp4 sends wgrad through blackwell-tcgen05-nvfp4 in steps of 64; 16 tokens are no multiple of it, 64 would be");
+    expect("", "--stack nowhere.safetensors --tokens tokens.txt --recipe ufp4", 3, "nowhere.safetensors: cannot open");
     expect("none", STACK "--recipe ufp4", 4, "device 0 does not exist");
     CU_ASSERT_EQUAL(check("/nonexistent/plugin.so", "", STACK "--recipe ufp4"), 4);
 }
