@@ -119,11 +119,10 @@ static enum nib_status variants_open(const struct arguments *a, struct variants 
     return status;
 }
 
-static void treat(struct nib_chain *chain, const struct variant *variant) {
-    if (variant->recipe != NULL)
-        nib_chain_follow(chain, variant->recipe);
-    else
-        nib_chain_treat(chain, variant->quantizer, variant->rotation);
+static enum nib_status treat(struct nib_chain *chain, const struct variant *variant, struct nib_error *error) {
+    if (variant->recipe != NULL) return nib_chain_follow(chain, variant->recipe, error);
+    nib_chain_treat(chain, variant->quantizer, variant->rotation);
+    return NIB_OK;
 }
 
 static enum nib_status request_of(const struct nib_call *call, struct nib_chain_request *out, struct nib_error *error) {
@@ -274,8 +273,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     if (status == NIB_OK) status = request_of(call, &request, error);
     if (status == NIB_OK) status = variants_open(a, &variants, error);
     for (size_t v = 0; status == NIB_OK && v < variants.count; v++) {
-        treat(&request.chain, &variants.item[v]);
-        status = nib_chain_check(&request.chain, error);
+        status = treat(&request.chain, &variants.item[v], error);
+        if (status == NIB_OK) status = nib_chain_check(&request.chain, error);
     }
     if (status == NIB_OK && call->common.output != NULL)
         status = nib_result_open(call->common.output, "accumulation along synthetic chains", &file, error);
@@ -284,8 +283,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     request.context = &bar;
     for (size_t v = 0; status == NIB_OK && v < variants.count; v++) {
         bar.name = variants.item[v].name;
-        treat(&request.chain, &variants.item[v]);
-        status = nib_chain_summarize(&request, &variants.item[v].summary, error);
+        status = treat(&request.chain, &variants.item[v], error);
+        if (status == NIB_OK) status = nib_chain_summarize(&request, &variants.item[v].summary, error);
     }
     nib_progress_end(&bar.progress);
     if (status == NIB_OK) status = print(call, &variants, error);

@@ -13,6 +13,7 @@
 #include "job/cite.h"
 #include "job/stack.h"
 #include "plot/figure.h"
+#include "stack/stack.h"
 
 struct arguments {
     struct nib_texts recipes, show;
@@ -290,6 +291,16 @@ static enum nib_status draw(const struct nib_call *call, const struct opened *o,
     return status;
 }
 
+/* NaN and infinity are no error, but explain a table without numbers. */
+static void note_nonfinite(const struct nib_call *call, const struct nib_stack_input *input) {
+    for (size_t i = 0; !call->common.quiet && i < input->stack->count; i++) {
+        const struct nib_stack_weight *weight = &input->stack->weights[i];
+        size_t count = nib_stack_weight_nonfinite(weight, (int)call->common.threads);
+        if (count > 0)
+            nib_output_note(call, "%s: NaN or infinite are %zu of %zu elements", weight->name, count, weight->rows * weight->cols);
+    }
+}
+
 struct bar {
     struct nib_progress progress;
 };
@@ -323,6 +334,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     if (status == NIB_OK && call->common.output != NULL)
         status = nib_result_open(call->common.output, "a layer stack under recipes", &file, error);
     if (status == NIB_OK) {
+        note_nonfinite(call, &o.input);
         nib_progress_start(&bar.progress, call, "GEMMs", nib_stack_steps(&request));
         status = nib_stack_measure(&request, &report, error);
         nib_progress_end(&bar.progress);

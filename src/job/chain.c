@@ -1,8 +1,10 @@
 #include "job/chain.h"
 
+#include "base/error.h"
 #include "base/fpenv.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "stack/recipe.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,10 +16,13 @@ void nib_chain_treat(struct nib_chain *chain, const struct nib_quantizer *quanti
     for (int slot = 0; slot < NIB_SLOTS; slot++) chain->operand[slot] = (struct nib_chain_operand){quantizer, rotation};
 }
 
-void nib_chain_follow(struct nib_chain *chain, const struct nib_recipe *recipe) {
+enum nib_status nib_chain_follow(struct nib_chain *chain, const struct nib_recipe *recipe, struct nib_error *error) {
+    if (recipe->slot[NIB_SLOT_FPROP_W].method == NIB_METHOD_TERNARY)
+        return nib_fail(error, NIB_EINVAL, "recipe %s: chains have no ternary weights; nibble stack has", nib_recipe_name(recipe));
     for (int slot = 0; slot < NIB_SLOTS; slot++)
         chain->operand[slot] = (struct nib_chain_operand){nib_recipe_quantizer(recipe, (enum nib_slot)slot),
                                                           nib_recipe_rotation(recipe, (enum nib_slot)slot)};
+    return NIB_OK;
 }
 
 enum nib_status nib_chain_quantizer(const char *name, bool stochastic, const struct nib_quantizer **out,

@@ -31,8 +31,8 @@ void nib_chain_summary_free(struct nib_chain_summary *summary);
 /* The same quantizer and rotation for every operand. */
 void nib_chain_treat(struct nib_chain *chain, const struct nib_quantizer *quantizer, const struct nib_rotation *rotation);
 
-/* Those of a recipe; what else it says is left out. */
-void nib_chain_follow(struct nib_chain *chain, const struct nib_recipe *recipe);
+/* Those of a recipe; what else it says is left out, but for weights without a quantizer, which are refused. */
+NIB_CHECK enum nib_status nib_chain_follow(struct nib_chain *chain, const struct nib_recipe *recipe, struct nib_error *error);
 /* By name or path; `stochastic` replaces its rounding by a stochastic one of 32 bits. */
 NIB_CHECK enum nib_status nib_chain_quantizer(const char *name, bool stochastic, const struct nib_quantizer **out,
                                               struct nib_error *error);

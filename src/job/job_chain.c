@@ -73,9 +73,10 @@ static enum nib_status request_of(const struct nib_argument *a, struct formats *
                                        .residual = a[RESIDUAL].integer == 1,
                                        .backward = a[BACKWARD].integer == 1};
     if (whole)
-        nib_chain_follow(&request.chain, formats->recipe);
+        status = nib_chain_follow(&request.chain, formats->recipe, error);
     else
         nib_chain_treat(&request.chain, formats->quantizer, formats->rotation);
+    if (status != NIB_OK) return status;
     *out = request;
     return nib_chain_check(&request.chain, error);
 }

@@ -51,5 +51,7 @@ static inline size_t nib_stack_head(const struct nib_stack_config *config) {
 /* All elements of a weight, exactly; binary64 values are rounded to binary32 by the second. */
 void nib_stack_weight_f64(const struct nib_stack_weight *weight, int threads, double *out);
 void nib_stack_weight_f32(const struct nib_stack_weight *weight, int threads, float *out);
+/* How many elements are NaN or infinite. */
+size_t nib_stack_weight_nonfinite(const struct nib_stack_weight *weight, int threads);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/fpenv.h"
 #include "base/threads.h"
 #include "core/widen.h"
+#include <math.h>
 #include <string.h>
 
 enum { CHUNK = 4096 };
@@ -54,4 +55,22 @@ void nib_stack_weight_f64(const struct nib_stack_weight *weight, int threads, do
 
 void nib_stack_weight_f32(const struct nib_stack_weight *weight, int threads, float *out) {
     convert(weight, threads, NULL, out);
+}
+
+size_t nib_stack_weight_nonfinite(const struct nib_stack_weight *weight, int threads) {
+    size_t elements = weight->rows * weight->cols, found = 0;
+    int64_t chunks = (int64_t)((elements + CHUNK - 1) / CHUNK);
+#pragma omp parallel num_threads(nib_threads_for(threads, elements / (16 * CHUNK))) reduction(+ : found)
+    {
+        struct nib_fpenv saved = nib_fpenv_enter();
+        double values[CHUNK];
+#pragma omp for schedule(static)
+        for (int64_t chunk = 0; chunk < chunks; chunk++) {
+            size_t first = (size_t)chunk * CHUNK, count = elements - first < CHUNK ? elements - first : CHUNK;
+            widen(weight, first, count, values);
+            for (size_t i = 0; i < count; i++) found += !isfinite(values[i]);
+        }
+        nib_fpenv_leave(saved);
+    }
+    return found;
 }
