@@ -30,14 +30,15 @@ struct nib_linear_options {
     const struct nib_linear_observer *observer; /* NULL: none */
 };
 
-/* One operand, as quantized. Matrices are dense and row-major in the layout of the untransposed tensor. */
+/* One operand, as quantized. Matrices are dense and row-major in the layout of the untransposed tensor; where the recipe
+ * pads the GEMM, all of them, the original too, have its zeros behind the tensor along `axis`. */
 struct nib_operand_event {
     unsigned layer;
     enum nib_module module;
     enum nib_slot slot;
     const struct nib_quantizer *quantizer; /* NULL: in high precision */
     enum nib_axis axis;
-    size_t rows, cols;
+    size_t rows, cols;           /* with the zeros */
     const float *original;       /* the high-precision operand, in its own basis */
     const float *presented;      /* what the quantizer saw: source, factor and rotation applied */
     const struct nib_quantized *quantized; /* NULL without codes of its own */

@@ -37,6 +37,7 @@ static void besides(const struct nib_recipe *recipe, enum nib_slot slot, char *o
     if (rule->method == NIB_METHOD_TERNARY) ADD("ternary in blocks of %u; ", rule->ternary_block);
     if (slot == NIB_SLOT_WGRAD_X && pass->surrogate > 0)
         ADD("dW times the estimator's slope, power %d, at most %.9g; ", pass->surrogate, (double)pass->surrogate_cap);
+    if (pass->pad) ADD("zeros up to whole groups; ");
     if (slot % 2 != 0 && pass->output_factor != 1) ADD("product times %.9g; ", (double)pass->output_factor);
 #undef ADD
     used = strlen(out);

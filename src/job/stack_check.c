@@ -8,7 +8,6 @@
 #include "stack/stack.h"
 #include <nibble/unit.h>
 #include <stdio.h>
-#include <string.h>
 
 /* What each pass of a module reduces over. */
 static void reductions(const struct nib_stack_request *r, enum nib_module module, size_t out[NIB_PASSES]) {
@@ -27,16 +26,7 @@ static enum nib_status unit_of(const struct nib_stack_request *r, const struct n
                                bool covered, char name[64], size_t *step, struct nib_error *error) {
     const struct nib_unit *unit = r->unit;
     enum nib_status status = NIB_OK;
-    if (unit == NULL) {
-        const char *of[2];
-        for (int side = 0; side < 2; side++) {
-            enum nib_slot slot = (enum nib_slot)(2 * (int)pass + side);
-            bool codes = recipe->slot[slot].quantizer != NULL || nib_linear_same_codes(recipe, slot);
-            of[side] = covered && codes ? nib_linear_unit_of(nib_recipe_quantizer(recipe, slot)) : NULL;
-        }
-        bool by_codes = of[0] != NULL && of[1] != NULL && strcmp(of[0], of[1]) == 0;
-        status = nib_unit_open(by_codes ? of[0] : "hopper-wgmma-16bit-f32", &unit, error);
-    }
+    if (unit == NULL) status = nib_unit_open(nib_linear_unit_for(covered ? recipe : NULL, pass), &unit, error);
     if (status != NIB_OK) return status;
     *step = unit->k;
     snprintf(name, 64, "%s", unit->name);
@@ -90,6 +80,7 @@ static enum nib_status check_place(const struct nib_stack_request *r, const stru
     bool inside = recipe->first + recipe->last < r->input->config.layers, ends = recipe->first + recipe->last > 0;
     bool covered = inside && !recipe->high[at->module];
     size_t extent[NIB_PASSES];
+    if (recipe->pass[at->pass].pad) return NIB_OK;
     reductions(r, at->module, extent);
     enum nib_status status = NIB_OK;
     if (covered) status = check_recipe(recipe, at, extent[at->pass], error);

@@ -24,7 +24,7 @@ static struct nib_linear_call begin(const struct nib_linear_options *o) {
     return (struct nib_linear_call){.options = o, .recipe = covered ? o->recipe : NULL};
 }
 
-/* Every reduction axis must hold whole groups of its rotation, and be what a given unit takes. */
+/* Every reduction axis that is not padded must hold whole groups of its rotation. */
 static enum nib_status check(const struct nib_linear_call *call, size_t tokens, size_t in, size_t out, bool backward,
                              struct nib_error *error) {
     const struct nib_linear_options *o = call->options;
@@ -35,7 +35,7 @@ static enum nib_status check(const struct nib_linear_call *call, size_t tokens, 
                         in, out);
     for (int pass = 0; call->recipe != NULL && pass < (backward ? NIB_PASSES : 1); pass++) {
         const struct nib_rotation *rotation = call->recipe->pass[pass].rotation;
-        unsigned size = rotation != NULL ? nib_rotation_size(rotation) : 1;
+        unsigned size = rotation != NULL && !call->recipe->pass[pass].pad ? nib_rotation_size(rotation) : 1;
         if (extent[pass] % size != 0)
             return nib_fail(error, NIB_EINVAL,
                             "layers.%u.%s: recipe %s rotates the %zu %s of %s by %s in groups of %u; pad them to %zu",
@@ -121,7 +121,7 @@ static enum nib_status forward(const struct nib_linear_call *call, struct nib_li
     if (status == NIB_OK && call->recipe != NULL) status = fit_weights(call, operand, error);
     for (int i = 0; i < 2 && status == NIB_OK; i++) status = tell_operand(o, &operand[i], error);
     struct nib_linear_product product = {
-        .pass = NIB_PASS_FPROP, .m = tokens, .n = out, .k = in, .a = &operand[0], .b = &operand[1]};
+        .pass = NIB_PASS_FPROP, .m = tokens, .n = out, .k = operand[0].cols, .a = &operand[0], .b = &operand[1]};
     if (status == NIB_OK) status = nib_linear_multiply(call, &product, y, error);
     if (status == NIB_OK && call->recipe != NULL && call->recipe->slot[NIB_SLOT_FPROP_X].residual)
         status = nib_linear_add_residual(&operand[0], &operand[1], y, o->threads, error);
@@ -225,7 +225,7 @@ static enum nib_status gradient(const struct nib_linear_call *call, const struct
     struct nib_linear_product product = {.pass = pass,
                                          .m = dgrad ? tokens : out,
                                          .n = in,
-                                         .k = dgrad ? out : tokens,
+                                         .k = dgrad ? operand[0].cols : operand[0].rows,
                                          .a = &operand[0],
                                          .b = &operand[1]};
     if (status == NIB_OK) status = nib_linear_multiply(call, &product, result, error);

@@ -14,15 +14,16 @@ struct nib_linear_call {
 struct nib_linear_operand {
     enum nib_slot slot;
     enum nib_axis axis;
-    size_t rows, cols;
-    const float *original;
+    size_t rows, cols;           /* as multiplied; those of the tensor with zeros behind them along the reduction axis: */
+    size_t tensor_rows, tensor_cols;
+    const float *original;       /* rows x cols */
     const struct nib_quantizer *quantizer; /* NULL: high precision */
     struct nib_quantized quantized;
     bool has_codes;
     float factor;
     const float *presented, *used;
-    float *residual;             /* what was clamped off, or NULL */
-    float *memory[4];            /* behind the pointers above; those that are not set are somebody else's */
+    float *residual;             /* what was clamped off, rows x cols, or NULL */
+    float *memory[5];            /* behind the pointers above; those that are not set are somebody else's */
 };
 void nib_linear_operand_clear(struct nib_linear_operand *operand);
 
@@ -43,7 +44,13 @@ uint64_t nib_linear_draw(const struct nib_linear_options *options, unsigned purp
 enum nib_status nib_linear_rotation(const struct nib_linear_call *call, enum nib_pass pass,
                                     const struct nib_rotation **out, bool *own, struct nib_error *error);
 
-/* Source, clamp, rotation, factor, quantizer. `forward`: the operand of fprop that shares the tensor, where the recipe
+size_t nib_linear_common_multiple(size_t a, size_t b);
+/* The extent of a pass's reduction axis in its product: what whole groups of the rotation, of the quantizers and of the
+ * unit need where the recipe pads, else as it is. */
+enum nib_status nib_linear_extent(const struct nib_linear_call *call, enum nib_pass pass, size_t extent, size_t *out,
+                                  struct nib_error *error);
+
+/* Source, zeros, clamp, rotation, factor, quantizer. `forward`: the operand of fprop that shares the tensor, where the recipe
  * takes values from it. */
 enum nib_status nib_linear_prepare(const struct nib_linear_call *call, enum nib_slot slot, const float *original,
                                    size_t rows, size_t cols, const struct nib_linear_operand *forward,
@@ -51,7 +58,7 @@ enum nib_status nib_linear_prepare(const struct nib_linear_call *call, enum nib_
                                    struct nib_error *error);
 /* Whether an operand with `source: same` has the codes of the forward operand: those of square blocks serve both
  * directions, because quantizing along the other axis finds the same ones. A rotation of either product, a fit and a
- * residual are in the values alone, which are passed on otherwise. */
+ * residual are in the values alone, which are passed on otherwise; so are those of stochastic rounding in padded columns. */
 bool nib_linear_same_codes(const struct nib_recipe *recipe, enum nib_slot slot);
 /* The scaled element x/s of the operand as presented, by position. */
 float nib_linear_scaled(const struct nib_linear_operand *operand, size_t row, size_t col);
@@ -68,6 +75,8 @@ const char *nib_linear_unit_of(const struct nib_quantizer *quantizer);
 /* Whether a given unit takes the operands of all products of a recipe: a layer of zeros through it. */
 enum nib_status nib_linear_try_unit(const struct nib_recipe *recipe, unsigned layers, const struct nib_unit *unit, bool backward,
                                     struct nib_error *error);
+/* The unit of a pass where none is given; recipe NULL: of operands in high precision. */
+const char *nib_linear_unit_for(const struct nib_recipe *recipe, enum nib_pass pass);
 enum nib_status nib_linear_multiply(const struct nib_linear_call *call, struct nib_linear_product *product, float *out,
                                     struct nib_error *error);
 /* out (m x n) from binary64 copies of a and b in the layout of their tensors, as the pass contracts them. */

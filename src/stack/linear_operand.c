@@ -62,6 +62,33 @@ static enum nib_status reserve(struct nib_linear_operand *p, float **out, struct
     return *out != NULL ? NIB_OK : NIB_ENOMEM;
 }
 
+/* From the layout of the tensor to rows x cols, in place. */
+static void spread(const struct nib_linear_operand *p, float *x) {
+    size_t more = p->cols - p->tensor_cols;
+    for (size_t r = p->tensor_rows; more > 0 && r-- > 0;) {
+        memmove(x + r * p->cols, x + r * p->tensor_cols, p->tensor_cols * sizeof *x);
+        memset(x + r * p->cols + p->tensor_cols, 0, more * sizeof *x);
+    }
+    memset(x + p->tensor_rows * p->cols, 0, (p->rows - p->tensor_rows) * p->cols * sizeof *x);
+}
+
+static bool is_padded(const struct nib_linear_operand *p) {
+    return p->rows != p->tensor_rows || p->cols != p->tensor_cols;
+}
+
+/* The tensor with its zeros; the tensor itself where there are none. */
+static enum nib_status pad(struct nib_linear_operand *p, const float *tensor, const float **out, struct nib_error *error) {
+    float *padded = NULL;
+    *out = tensor;
+    if (!is_padded(p)) return NIB_OK;
+    enum nib_status status = reserve(p, &padded, error);
+    if (status != NIB_OK) return status;
+    memcpy(padded, tensor, p->tensor_rows * p->tensor_cols * sizeof *padded);
+    spread(p, padded);
+    *out = padded;
+    return NIB_OK;
+}
+
 /* Rotation and factor: what the quantizer sees. */
 static enum nib_status present(struct nib_linear_operand *p, const float *source, const struct nib_rotation *rotation,
                                int threads, struct nib_error *error) {
@@ -118,43 +145,59 @@ bool nib_linear_same_codes(const struct nib_recipe *recipe, enum nib_slot slot) 
     const struct nib_quantizer *q = rule->quantizer;
     if (recipe->slot[slot].source != NIB_SOURCE_SAME || q == NULL || rule->method != NIB_METHOD_NONE || rule->residual)
         return false;
+    /* Random bits go by the position in the matrix, which padded columns move. */
+    if (recipe->pass[NIB_PASS_FPROP].pad && nib_axes_stochastic(&q->axes)) return false;
     if (recipe->pass[NIB_PASS_FPROP].rotation != NULL || recipe->pass[nib_slot_pass(slot)].rotation != NULL) return false;
     return q->block->block_rows == q->block->block_cols &&
            (!q->block->has_tensor_scale || q->axes.tensor_scope == NIB_TENSOR_SCOPE_TENSOR);
 }
 
+/* The tensor cut at its quantiles, and what was cut off beside it; zeros take no part in the quantiles. */
+static enum nib_status clamp(struct nib_linear_operand *p, const float *tensor, const struct nib_operand_rule *rule,
+                             const float **out, struct nib_error *error) {
+    float *clamped = NULL;
+    enum nib_status status = reserve(p, &clamped, error);
+    p->residual = nib_alloc_raw(p->rows * p->cols, sizeof *p->residual, "clamped values", error);
+    if (status != NIB_OK || p->residual == NULL) return NIB_ENOMEM;
+    status = nib_linear_clamp(tensor, p->tensor_rows * p->tensor_cols, rule->quantile, clamped, p->residual, error);
+    if (status != NIB_OK) return status;
+    spread(p, clamped);
+    spread(p, p->residual);
+    if (!rule->residual) { /* what was cut off is gone */
+        free(p->residual);
+        p->residual = NULL;
+    }
+    *out = clamped;
+    return NIB_OK;
+}
+
 static enum nib_status fill(const struct nib_linear_call *call, const float *source, const struct nib_rotation *rotation,
                             const struct nib_operand_rule *rule, unsigned purpose, struct nib_linear_operand *p,
                             struct nib_error *error) {
-    enum nib_status status = NIB_OK;
-    if (rule != NULL && rule->quantile > 0) {
-        float *clamped = NULL;
-        status = reserve(p, &clamped, error);
-        p->residual = nib_alloc_raw(p->rows * p->cols, sizeof *p->residual, "clamped values", error);
-        if (status != NIB_OK || p->residual == NULL) return NIB_ENOMEM;
-        status = nib_linear_clamp(source, p->rows * p->cols, rule->quantile, clamped, p->residual, error);
-        source = clamped;
-        if (!rule->residual) { /* what was cut off is gone */
-            free(p->residual);
-            p->residual = NULL;
-        }
-    }
-    if (status == NIB_OK) status = present(p, source, rotation, call->options->threads, error);
+    enum nib_status status = present(p, source, rotation, call->options->threads, error);
     if (status != NIB_OK) return status;
     if (p->quantizer == NULL) return high_precision(call, p, error);
     return quantize(call->options, p, nib_linear_draw(call->options, purpose), rule->method == NIB_METHOD_GPTQ, error);
 }
 
-/* What fprop multiplied with: the dequantized values, and what its side product added to them. */
+/* What fprop multiplied with: the dequantized values, and what its side product added to them. fprop's zeros are left
+ * out, those of this operand put behind. */
 static enum nib_status values_of(struct nib_linear_operand *p, const struct nib_linear_operand *forward,
                                  const float **out, struct nib_error *error) {
     float *sum = NULL;
     *out = forward->used;
-    if (forward->residual == NULL) return NIB_OK;
+    if (forward->residual == NULL && !is_padded(forward) && !is_padded(p)) return NIB_OK;
     enum nib_status status = reserve(p, &sum, error);
-    for (size_t i = 0; status == NIB_OK && i < p->rows * p->cols; i++) sum[i] = forward->used[i] + forward->residual[i];
+    if (status != NIB_OK) return status;
+    for (size_t r = 0; r < p->tensor_rows; r++)
+        for (size_t c = 0; c < p->tensor_cols; c++) {
+            size_t at = r * forward->cols + c;
+            float value = forward->used[at];
+            sum[r * p->tensor_cols + c] = forward->residual != NULL ? value + forward->residual[at] : value;
+        }
+    spread(p, sum);
     *out = sum;
-    return status;
+    return NIB_OK;
 }
 
 enum nib_status nib_linear_prepare(const struct nib_linear_call *call, enum nib_slot slot, const float *original,
@@ -166,16 +209,25 @@ enum nib_status nib_linear_prepare(const struct nib_linear_call *call, enum nib_
                                    .axis = nib_slot_axis(slot),
                                    .rows = rows,
                                    .cols = cols,
-                                   .original = original,
+                                   .tensor_rows = rows,
+                                   .tensor_cols = cols,
                                    .factor = 1};
-    enum nib_status status;
+    enum nib_status status = nib_linear_extent(call, nib_slot_pass(slot), p.axis == NIB_ALONG_COLS ? cols : rows,
+                                               p.axis == NIB_ALONG_COLS ? &p.cols : &p.rows, error);
+    if (status == NIB_OK) status = pad(&p, original, &p.original, error);
+    if (status != NIB_OK) {
+        nib_linear_operand_clear(&p);
+        return status;
+    }
     if (rule != NULL && rule->source == NIB_SOURCE_SAME) {
         enum nib_slot from = nib_slot_forward(slot);
         p.quantizer = call->recipe->slot[from].quantizer;
         if (nib_linear_same_codes(call->recipe, slot)) {
             rule = &call->recipe->slot[from];
             p.factor = rule->factor;
-            status = fill(call, original, NULL, rule, from, &p, error);
+            const float *source = p.original;
+            if (rule->quantile > 0) status = clamp(&p, original, rule, &source, error);
+            if (status == NIB_OK) status = fill(call, source, NULL, rule, from, &p, error);
         } else {
             status = values_of(&p, forward, &p.presented, error);
             if (status == NIB_OK) status = present(&p, p.presented, rotation, call->options->threads, error);
@@ -183,9 +235,11 @@ enum nib_status nib_linear_prepare(const struct nib_linear_call *call, enum nib_
         }
     } else {
         if (rule != NULL) p.quantizer = rule->quantizer, p.factor = rule->factor;
-        const float *source = original;
-        bool taken = rule != NULL && rule->source == NIB_SOURCE_DEQUANTIZED;
-        status = taken ? values_of(&p, forward, &source, error) : NIB_OK;
+        const float *source = p.original;
+        if (rule != NULL && rule->source == NIB_SOURCE_DEQUANTIZED)
+            status = values_of(&p, forward, &source, error);
+        else if (rule != NULL && rule->quantile > 0)
+            status = clamp(&p, original, rule, &source, error);
         if (status == NIB_OK) status = fill(call, source, rotation, rule, slot, &p, error);
     }
     if (status != NIB_OK) {

@@ -105,11 +105,11 @@ enum nib_status nib_linear_add_residual(const struct nib_linear_operand *x, cons
 static enum nib_status make_mask(const struct nib_linear_operand *p, uint8_t **out, struct nib_error *error) {
     struct nib_quantizer_info info;
     nib_quantizer_describe(p->quantizer, &info);
-    uint8_t *mask = nib_alloc_raw(p->rows, p->cols, "a mask", error);
+    uint8_t *mask = nib_alloc_raw(p->tensor_rows, p->tensor_cols, "a mask", error);
     if (mask == NULL) return NIB_ENOMEM;
-    for (size_t r = 0; r < p->rows; r++)
-        for (size_t c = 0; c < p->cols; c++)
-            mask[r * p->cols + c] = fabsf(nib_linear_scaled(p, r, c)) < info.block->element->max_magnitude;
+    for (size_t r = 0; r < p->tensor_rows; r++)
+        for (size_t c = 0; c < p->tensor_cols; c++)
+            mask[r * p->tensor_cols + c] = fabsf(nib_linear_scaled(p, r, c)) < info.block->element->max_magnitude;
     *out = mask;
     return NIB_OK;
 }
@@ -121,10 +121,11 @@ static enum nib_status make_surrogate(const struct nib_linear_operand *p, int po
     struct nib_quantizer_info info;
     nib_quantizer_describe(p->quantizer, &info);
     const struct nib_element *element = info.block->element;
-    float *factor = nib_alloc_raw(p->rows * p->cols, sizeof *factor, "a gradient factor", error);
+    size_t count = p->tensor_rows * p->tensor_cols;
+    float *factor = nib_alloc_raw(count, sizeof *factor, "a gradient factor", error);
     if (factor == NULL) return NIB_ENOMEM;
-    for (size_t i = 0; i < p->rows * p->cols; i++) {
-        float scaled = nib_linear_scaled(p, i / p->cols, i % p->cols), below = NAN, above = NAN;
+    for (size_t i = 0; i < count; i++) {
+        float scaled = nib_linear_scaled(p, i / p->tensor_cols, i % p->tensor_cols), below = NAN, above = NAN;
         for (unsigned rank = 0; rank < element->levels; rank++) {
             float level = element->level[element->code_of_rank[rank]];
             if (level <= scaled) below = level;

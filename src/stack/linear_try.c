@@ -8,16 +8,6 @@
 #include "quantize/eden.h"
 #include "stack/linear.h"
 
-static size_t common_multiple(size_t a, size_t b) {
-    size_t x = a, y = b;
-    while (y != 0) {
-        size_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
-}
-
 /* The recipe without what has no part in which codes a unit sees. */
 static struct nib_recipe stripped(const struct nib_recipe *recipe, bool *eden) {
     struct nib_recipe plain = *recipe;
@@ -55,7 +45,7 @@ enum nib_status nib_linear_try_unit(const struct nib_recipe *recipe, unsigned la
     bool eden, all = true, none = recipe->first + recipe->last >= layers;
     struct nib_recipe plain = stripped(recipe, &eden);
     for (int i = 0; i < NIB_MODULES; i++) all = all && !recipe->high[i];
-    size_t side = common_multiple(unit->k, eden ? NIB_EDEN_GROUP : 32);
+    size_t side = nib_linear_common_multiple(unit->k, eden ? NIB_EDEN_GROUP : 32);
     enum nib_status status = none ? NIB_OK : try_layer(&plain, NIB_MODULE_Q, unit, side, backward, error);
     const char *where = "";
     if (status == NIB_OK && (none || !all || recipe->first + recipe->last > 0)) {

@@ -37,12 +37,14 @@ struct pass {
     char rotation[256];
     int signs;
     double output_factor;
+    bool pad;
     const struct nib_yaml_node *operand[2], *surrogate;
 };
 #define PASS_COMMON                                                                                                    \
     {"rotation", NIB_FIELD_TEXT, false, PLACE(struct pass, rotation), 0, 0, NULL},                                     \
         {"signs", NIB_FIELD_CHOICE, false, PLACE(struct pass, signs), 0, 0, signs_names},                              \
-        {"output_factor", NIB_FIELD_REAL, false, PLACE(struct pass, output_factor), 0, 0, NULL}
+        {"output_factor", NIB_FIELD_REAL, false, PLACE(struct pass, output_factor), 0, 0, NULL},                        \
+        {"pad", NIB_FIELD_BOOL, false, PLACE(struct pass, pad), 0, 0, NULL}
 static const struct nib_field fprop_fields[] = {
     PASS_COMMON, NODE(struct pass, "x", operand[0]), NODE(struct pass, "w", operand[1]), END};
 static const struct nib_field dgrad_fields[] = {
@@ -253,6 +255,7 @@ static enum nib_status read_pass(const struct reading *r, const struct nib_yaml_
         return refuse(r, nib_yaml_get(node, "output_factor"), "output_factor", "a number from 2^-20 to 2^20");
     rule->output_factor = (float)given.output_factor;
     rule->signs = given.signs;
+    rule->pad = given.pad;
     if (nib_yaml_get(node, "signs") != NULL && given.rotation[0] == '\0')
         return refuse(r, nib_yaml_get(node, "signs"), "signs", "a rotation that they belong to");
     if (given.rotation[0] != '\0') {
@@ -317,6 +320,14 @@ static enum nib_status check_masks(const struct reading *r, const struct nib_yam
     return NIB_OK;
 }
 
+/* What fprop multiplied in a rotated basis has no unpadded layout to be passed on in. */
+static enum nib_status check_padding(const struct reading *r, const struct nib_yaml_node *fprop) {
+    const struct nib_recipe *recipe = r->recipe;
+    bool taken = nib_recipe_inherits(recipe, NIB_SLOT_DGRAD_W) || nib_recipe_inherits(recipe, NIB_SLOT_WGRAD_X);
+    if (!recipe->pass[NIB_PASS_FPROP].pad || !taken) return NIB_OK;
+    return refuse(r, nib_yaml_get(fprop, "pad"), "pad", "a backward pass with source: original behind a rotated fprop");
+}
+
 static enum nib_status fill(const struct reading *r) {
     struct file file = {0};
     struct nib_recipe *recipe = r->recipe;
@@ -331,6 +342,7 @@ static enum nib_status fill(const struct reading *r) {
         if (file.pass[i] != NULL) status = read_pass(r, file.pass[i], (enum nib_pass)i);
     if (status == NIB_OK && file.high_precision != NULL) status = read_high_precision(r, file.high_precision);
     if (status == NIB_OK && file.pass[NIB_PASS_FPROP] != NULL) status = check_masks(r, file.pass[NIB_PASS_FPROP]);
+    if (status == NIB_OK && file.pass[NIB_PASS_FPROP] != NULL) status = check_padding(r, file.pass[NIB_PASS_FPROP]);
     return status;
 }
 

@@ -78,6 +78,17 @@ static void every_operand_and_product_agrees(void) {
     expect("", STACK "--recipe ufp4 --no-backward", 0, sentence);
 }
 
+/* 24 tokens through rotations of 16 and steps of 16: dY and X have 32 rows in wgrad. */
+static void padded_operands_agree(void) {
+    const char *one = "--stack model.safetensors --tokens tokens.txt -s 2 -l 12 --recipe tetrajet2";
+    char sentence[64];
+    expect("", one, 0, "0 differences in ");
+    CU_ASSERT_PTR_NULL(strstr(output, "DIFFER"));
+    snprintf(sentence, sizeof sentence, "%d rotated values", 2 * (24 + 32) * (5 * 64 + 2 * 128)); /* dY of dgrad and of wgrad */
+    CU_ASSERT_PTR_NOT_NULL(strstr(output, sentence));
+    expect("product", one, 1, "rows DIFFER");
+}
+
 static void one_wrong_result_is_seen(void) {
     expect("code", STACK "--recipe ufp4 --no-backward", 1, "code of (");
     expect("scale", STACK "--recipe nvfp4 --no-backward", 1, "block scale (0, 0)");
@@ -118,6 +129,7 @@ static void what_does_not_fit_is_refused_before_it_computes(void) {
 static void all(void) {
     write_model();
     every_operand_and_product_agrees();
+    padded_operands_agree();
     one_wrong_result_is_seen();
     a_trapping_kernel_is_a_failure();
     results_are_tables();

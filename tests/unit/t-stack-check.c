@@ -47,6 +47,8 @@ static void groups_are_those_of_quantized_layers(void) {
     fits(WIDE_DGRAD "high_precision: {first: 1, last: 1}\n", NIB_PRODUCT_BLAS, NULL, true);
     refused(HEAD "wgrad: {x: {quantizer: quartet2-nvfp4-eden}}\n", NIB_PRODUCT_BLAS, NULL,
             "recipe mine corrects the scales of wgrad in groups of 128; 64 tokens are no multiple of it, 128 would be");
+    fits(HEAD "wgrad: {pad: true, x: {quantizer: quartet2-nvfp4-eden}}\n", NIB_PRODUCT_BLAS, NULL, true);
+    fits(HEAD "dgrad: {pad: true, rotation: hadamard64, w: {quantizer: te-nvfp4}}\n", NIB_PRODUCT_BLAS, NULL, true);
 }
 
 static void steps_are_those_of_the_unit_that_takes_the_codes(void) {
@@ -54,6 +56,7 @@ static void steps_are_those_of_the_unit_that_takes_the_codes(void) {
     refused(HEAD SQUARE "dgrad: {dy: {quantizer: te-nvfp4}, w: {source: same}}\n", NIB_PRODUCT_UNIT, NULL,
             "recipe mine sends dgrad of self_attn.k_proj through blackwell-tcgen05-nvfp4 in steps of 64; 32 output channels are no "
             "multiple of it, 64 would be");
+    fits(HEAD SQUARE "dgrad: {pad: true, dy: {quantizer: te-nvfp4}, w: {source: same}}\n", NIB_PRODUCT_UNIT, NULL, true);
     /* Values have no codes, so that this product is one of bf16. */
     fits(HEAD FORWARD "dgrad: {dy: {quantizer: te-nvfp4}, w: {source: same}}\n", NIB_PRODUCT_UNIT, NULL, true);
 }
