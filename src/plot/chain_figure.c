@@ -25,7 +25,7 @@ static bool find(const struct nib_table *table, struct columns *c) {
            nib_plot_find_column(table, "norm_ratio", &c->norm) && nib_plot_find_column(table, "cosine", &c->cosine);
 }
 
-/* The curves of one pass, one after the other; of several GEMMs at one depth the first. Whether there are any. */
+/* The curves of one pass, one after the other; of several GEMMs at one depth the first. Whether any has a number. */
 static bool write_pass(struct nib_figure *figure, const char *block, const struct nib_table *table, const struct columns *c,
                        const struct nib_plot_names *names, const char *pass) {
     bool any = false;
@@ -40,7 +40,7 @@ static bool write_pass(struct nib_figure *figure, const char *block, const struc
                 continue;
             double error = nib_table_real(table, i, c->error);
             last = depth;
-            any = true;
+            any |= isfinite(nib_table_real(table, i, c->gain));
             nib_figure_line(figure, "%lld %.8g %.3g %.8g %.8g %.8g", (long long)depth, nib_table_real(table, i, c->gain),
                             isfinite(error) ? error : 0, nib_table_real(table, i, c->product),
                             nib_table_real(table, i, c->norm), nib_table_real(table, i, c->cosine));
@@ -51,6 +51,15 @@ static bool write_pass(struct nib_figure *figure, const char *block, const struc
     return any;
 }
 
+/* gnuplot draws no figure without a point. */
+static bool has_gain(const struct nib_table *table, const struct columns *c) {
+    for (size_t i = 0; i < nib_table_rows(table); i++)
+        if (strcmp(nib_table_text(table, i, c->pass), "fprop") == 0 && isfinite(nib_table_real(table, i, c->gain)) &&
+            (c->part == SIZE_MAX || strcmp(nib_table_text(table, i, c->part), "stream") == 0))
+            return true;
+    return false;
+}
+
 enum nib_status nib_plot_chain(const struct nib_table *table, const char *title, const char *prefix, struct nib_error *error) {
     struct columns c;
     struct nib_plot_names names = {.count = 0};
@@ -59,6 +68,7 @@ enum nib_status nib_plot_chain(const struct nib_table *table, const char *title,
     if (!found || names.count == 0) return nib_fail(error, NIB_EINVAL, "this figure is of a chain's depths");
     if (names.count > MOST)
         return nib_fail(error, NIB_EINVAL, "this figure holds at most %d curves, not %zu", MOST, names.count);
+    if (!has_gain(table, &c)) return nib_fail(error, NIB_EINVAL, "no gain of the signal is a number");
     struct nib_figure *figure = NULL;
     enum nib_status status = nib_figure_new("chain", &figure, error);
     if (status != NIB_OK) return status;
