@@ -121,7 +121,7 @@ static enum nib_status turn(struct nib_depth_observer *o, const struct nib_opera
     enum nib_status status = NIB_OK;
     for (int rotated = 0; status == NIB_OK && rotated < 2; rotated++) {
         if (rotated && rotation == NULL) break;
-        struct rendition r = {NULL};
+        struct rendition r = {0};
         bool own = event->quantized != NULL &&
                    (rotated ? fixed && simple : event->presented == event->original && rule->rotation == NULL);
         if (own)
