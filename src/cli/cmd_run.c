@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/remember.h"
+#include "cli/run_again.h"
 #include "experiment/journal.h"
 #include "experiment/run.h"
 #include "experiment/store.h"
@@ -129,6 +130,11 @@ static enum nib_status open_again(struct context *c, struct nib_error *error) {
         if (line[0] != '\0') settings[count++] = line;
     if (status == NIB_OK)
         status = nib_experiment_parse(c->stored.text, path, folder, settings, count, working, &c->experiment, error);
+    if (status == NIB_EIO && error != NULL) { /* a file is gone */
+        size_t used = strlen(error->text);
+        snprintf(error->text + used, sizeof error->text - used, "; %s was computed from it", path);
+    }
+    if (status == NIB_OK) status = nib_again_check_formats(c->experiment, &c->stored, path, error);
     free(working);
     free(folder);
     free(copy);
@@ -437,8 +443,10 @@ NIB_COMMAND(run) = {
         "same result.\n"
         "On several machines: --shard 1/N to N/N into the same -o FILE.h5, then --merge N; or nibble-mpi, started by "
         "mpirun or srun, where the build has MPI.\n"
-        "The result file holds all that is needed to run it again, which --again does; it compares the digests of all "
-        "datasets. Those that must be equal on every machine and are not make the exit code 1.",
+        "--again runs the experiment that a result file holds once more and compares the digests of all datasets. Those "
+        "that must be equal on every machine and are not make the exit code 1. Tensor, format and recipe files are read "
+        "from where they were: one that is gone or has changed ends it with 3. The texts of all formats and recipes are "
+        "in the result file, under provenance/formats.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

@@ -237,8 +237,10 @@ enum nib_status nib_experiment_read(const char *path, struct nib_stored_experime
         status = nib_fail_at(error, NIB_ESYNTAX, path, 0, "is not a result file of nibble (it is %s)", file->kind);
     if (status == NIB_OK) status = nib_table_new("digests", columns, 2, &stored.digests, error);
     if (status == NIB_OK) status = nib_table_new("inputs", columns, 2, &stored.inputs, error);
+    if (status == NIB_OK) status = nib_table_new("formats", columns, 2, &stored.formats, error);
     if (status == NIB_OK) status = take_pairs(file, "provenance/digests/", stored.digests, error);
     if (status == NIB_OK) status = take_pairs(file, "provenance/inputs/", stored.inputs, error);
+    if (status == NIB_OK) status = take_pairs(file, "provenance/formats/", stored.formats, error);
     if (status == NIB_OK) {
         const char *identity = nib_file_metadata(file, "provenance/experiment_identity");
         snprintf(stored.identity, sizeof stored.identity, "%s", identity == NULL ? "" : identity);
@@ -267,5 +269,6 @@ void nib_stored_experiment_free(struct nib_stored_experiment *stored) {
     free(stored->working_folder);
     nib_table_free(stored->digests);
     nib_table_free(stored->inputs);
+    nib_table_free(stored->formats);
     *stored = (struct nib_stored_experiment){.identity = ""};
 }
