@@ -112,6 +112,22 @@ static void note_ignored(const struct nib_call *call, const struct identificatio
     if (used > 0) nib_output_note(call, "not looked at, the names not being known: %s", text);
 }
 
+/* What to make of the result. */
+static void note_result(const struct nib_call *call, const struct identification *it, size_t exact) {
+    const struct nib_candidate *best = &it->candidates[0];
+    if (best->differing > best->compared / 2)
+        nib_output_note(call, "more than half differs from the nearest too: the input probably does not belong to this dump");
+    if (call->common.json || call->common.tsv) return;
+    for (size_t i = 1; i < exact; i++) {
+        struct nib_quantizer_info a, b;
+        if (it->candidates[i].quantizer == best->quantizer) continue;
+        nib_quantizer_describe(best->quantizer, &a);
+        nib_quantizer_describe(it->candidates[i].quantizer, &b);
+        nib_output_note(call, "`nibble witness %s %s` prints an input that separates the two, where there is one", a.name, b.name);
+        return;
+    }
+}
+
 static enum nib_status print_json(const struct nib_call *call, const struct identification *it, size_t exact, const struct nib_table *table,
                                   struct nib_error *error) {
     struct nib_json *json;
@@ -150,18 +166,22 @@ static enum nib_status print(const struct nib_call *call, const struct identific
         else
             set_row(table, row, &it->candidates[i]);
     }
+    const char *built_in = a->quantizers.count == 0 ? "built-in " : "";
     char headline[120];
     if (exact > 0 && !has_codes(it))
-        snprintf(headline, sizeof headline, "scales equal; no codes compared: %zu of %zu quantizers and axes fit", exact, 2 * it->quantizers.count);
+        snprintf(headline, sizeof headline, "scales equal; no codes compared: %zu of %zu %squantizers and axes fit", exact, 2 * it->quantizers.count, built_in);
     else if (exact > 0)
-        snprintf(headline, sizeof headline, "exact: %zu of %zu quantizers and axes give every byte", exact, 2 * it->quantizers.count);
+        snprintf(headline, sizeof headline, "exact: %zu of %zu %squantizers and axes give every byte", exact, 2 * it->quantizers.count, built_in);
     else
-        snprintf(headline, sizeof headline, "no exact match among %zu quantizers along both axes; the nearest", it->quantizers.count);
+        snprintf(headline, sizeof headline, "no exact match among %zu %squantizers along both axes; the nearest", it->quantizers.count, built_in);
     if (status == NIB_OK && call->common.json)
         status = print_json(call, it, exact, table, error);
     else if (status == NIB_OK)
         status = nib_output_table(call, table, &(struct nib_layout){.headline = headline}, error);
-    if (status == NIB_OK) note_ignored(call, it);
+    if (status == NIB_OK) {
+        note_ignored(call, it);
+        note_result(call, it, exact);
+    }
     nib_table_free(table);
     return status;
 }
@@ -213,7 +233,8 @@ NIB_COMMAND(identify) = {
     .most = 1,
     .description =
         "Tries every built-in quantizer along both axes on the input of a dump and says which give its bytes. What is looked at "
-        "are codes, packed bytes, scales, tensor scales and dequantized values, under their usual names, each in the layout that "
+        "are codes, packed bytes, scales, tensor scales and dequantized values, under their usual names (codes, packed, "
+        "weight_packed, qdata, scales, scale, weight_scale, amax, dequantized; layer.0.weight_packed too), each in the layout that "
         "fits best: the first element in the low or the high nibble, scales in rows or in the 128x4 layout of tensor cores, whole "
         "blocks of FBGEMM or ggml. A tensor amax in the dump is taken over, since callers often hand it in.\n"
         "The exit code is 0 where one fits exactly; otherwise it is 1, and the nearest are listed. It is 1 "

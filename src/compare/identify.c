@@ -244,6 +244,24 @@ static enum nib_status check_size(struct nib_view x, const struct nib_part *part
     return nib_fail(error, NIB_EINCONSISTENT, "the input is %zux%zu, the dump %s (%s)", x.rows, x.cols, shape, part->name);
 }
 
+/* None of the names is known for what a quantizer makes. */
+static enum nib_status fail_unknown(const struct nib_part *parts, size_t count, struct nib_error *error) {
+    char found[200] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t room = sizeof found - used, length = strlen(parts[i].name) + 2;
+        if (length + 5 > room) {
+            snprintf(found + used, room, ", ...");
+            break;
+        }
+        used += (size_t)snprintf(found + used, room, "%s%s", used > 0 ? ", " : "", parts[i].name);
+    }
+    return nib_fail(error, NIB_EINVAL,
+                    "the dump holds nothing that a quantizer makes, by its names (%s); understood are codes, packed, weight_packed, "
+                    "qdata, scales, scale, weight_scale, dequantized, and names that end so after a weight's",
+                    used > 0 ? found : "there are none");
+}
+
 enum nib_status nib_identify_shown(struct nib_view x, const struct nib_part *parts, size_t part_count,
                                    const struct nib_quantizer *const *quantizers, size_t count, int threads,
                                    struct nib_candidate *out, nib_identify_step *step, void *context, struct nib_error *error) {
@@ -254,8 +272,7 @@ enum nib_status nib_identify_shown(struct nib_view x, const struct nib_part *par
         enum nib_status status = check_size(x, &parts[i], error);
         if (status != NIB_OK) return status;
     }
-    if (!any)
-        return nib_fail(error, NIB_EINVAL, "the dump holds nothing that a quantizer makes; expected codes, packed, scales or values");
+    if (!any) return fail_unknown(parts, part_count, error);
     struct trial trial = {x, parts, part_count, threads};
     return identify(&trial, quantizers, count, out, step, context, error);
 }
