@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "cli/lists.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/remember.h"
@@ -66,7 +67,7 @@ struct variant {
     const struct nib_quantizer *quantizer; /* and rotation, of every operand; or */
     const struct nib_rotation *rotation;
     const struct nib_recipe *recipe;
-    char name[160];
+    char name[320];
     struct nib_chain_summary summary;
 };
 
@@ -85,9 +86,10 @@ static void variants_free(struct variants *variants) {
     free(variants->item);
 }
 
-static enum nib_status variant_open(const struct arguments *a, const char *quantizer, const char *rotation,
+static enum nib_status variant_open(const struct arguments *a, const char *quantizer, const char *label, const char *rotation,
                                     struct variant *out, struct nib_error *error) {
     enum nib_status status = nib_chain_quantizer(quantizer, a->rounding == 1, &out->quantizer, error);
+    if (status == NIB_OK) nib_quantizer_call(out->quantizer, label);
     if (status == NIB_OK) status = nib_rotation_open(rotation, &out->rotation, error);
     if (status != NIB_OK) return status;
     struct nib_quantizer_info info;
@@ -98,25 +100,44 @@ static enum nib_status variant_open(const struct arguments *a, const char *quant
     return NIB_OK;
 }
 
+static enum nib_status add_recipes(const struct arguments *a, struct variants *out, struct nib_error *error) {
+    size_t count = a->recipes.count;
+    const struct nib_recipe **recipes = calloc(count + 1, sizeof *recipes);
+    if (recipes == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory");
+    enum nib_status status = nib_recipes_open(a->recipes.item, count, recipes, error);
+    for (size_t i = 0; status == NIB_OK && i < count; i++) {
+        struct variant *variant = &out->item[out->count];
+        variant->recipe = recipes[i];
+        snprintf(variant->name, sizeof variant->name, "%s", nib_recipe_name(recipes[i]));
+        for (size_t k = 0; k < out->count; k++) /* a quantizer of that name */
+            if (strcmp(variant->name, out->item[k].name) == 0)
+                snprintf(variant->name, sizeof variant->name, "recipe %s", nib_recipe_name(recipes[i]));
+        out->count++;
+    }
+    free(recipes);
+    return status;
+}
+
 static enum nib_status variants_open(const struct arguments *a, struct variants *out, struct nib_error *error) {
     static const char *const usual[] = {"e2m1-fp32", "e1m2-fp32"};
     size_t given = a->quantizers.count, recipes = a->recipes.count;
     size_t quantizers = given == 0 && recipes == 0 ? sizeof usual / sizeof *usual : given;
     out->item = calloc(quantizers * (a->rotations.count + 1) + recipes, sizeof *out->item);
     if (out->item == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory");
-    enum nib_status status = NIB_OK;
+    static const struct nib_texts none;
+    struct nib_quantizers named = {NULL, 0}; /* for their names, no two the same */
+    enum nib_status status = nib_quantizers_open(given == 0 ? usual : a->quantizers.item, quantizers, &none, &named, error);
     for (size_t q = 0; status == NIB_OK && q < quantizers; q++)
         for (size_t r = 0; status == NIB_OK && r <= a->rotations.count; r++) {
             const char *rotation = r == 0 ? "none" : a->rotations.item[r - 1];
             if (r > 0 && strcmp(rotation, "none") == 0) continue;
-            status = variant_open(a, given == 0 ? usual[q] : a->quantizers.item[q], rotation, &out->item[out->count++], error);
+            struct nib_quantizer_info info;
+            nib_quantizer_describe(named.item[q], &info);
+            status = variant_open(a, given == 0 ? usual[q] : a->quantizers.item[q], info.name, rotation,
+                                  &out->item[out->count++], error);
         }
-    for (size_t i = 0; status == NIB_OK && i < recipes; i++) {
-        struct variant *variant = &out->item[out->count++];
-        status = nib_recipe_open(a->recipes.item[i], &variant->recipe, error);
-        if (status == NIB_OK) snprintf(variant->name, sizeof variant->name, "%s", nib_recipe_name(variant->recipe));
-    }
-    return status;
+    nib_quantizers_close(&named);
+    return status == NIB_OK ? add_recipes(a, out, error) : status;
 }
 
 static enum nib_status treat(struct nib_chain *chain, const struct variant *variant, struct nib_error *error) {

@@ -109,11 +109,29 @@ static size_t words_of(const struct nib_texts *given, const char *const *usual, 
     return given->count == 0 ? 1 : given->count;
 }
 
+/* Grids by name or path, the first ones: no two are called alike. */
+static enum nib_status part_grids(const struct arguments *a, struct nib_explore_grids *grids, struct nib_error *error) {
+    if (grids->count == 0) return NIB_OK;
+    const char **labels = calloc(grids->count, sizeof *labels);
+    if (labels == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory");
+    for (size_t i = 0; i < grids->count; i++) labels[i] = grids->grid[i].label;
+    enum nib_status status = nib_labels_part("grid", a->grids.item, labels, grids->count, error);
+    for (size_t i = 0; status == NIB_OK && i < grids->count; i++) {
+        struct nib_explore_grid *grid = &grids->grid[i];
+        if (labels[i] != a->grids.item[i]) continue;
+        snprintf(grid->label, sizeof grid->label, "%s", labels[i]);
+        snprintf(grid->name, sizeof grid->name, "%s", labels[i]);
+    }
+    free(labels);
+    return status;
+}
+
 static enum nib_status open_grids(const struct arguments *a, struct nib_explore_grids *grids, struct nib_error *error) {
     struct nib_explore_shape shape = {a->as_signed, a->mid_rise, a->offset};
     enum nib_status status = NIB_OK;
     for (size_t i = 0; status == NIB_OK && i < a->grids.count; i++)
         status = nib_explore_add_element(grids, a->grids.item[i], &shape, error);
+    if (status == NIB_OK) status = part_grids(a, grids, error);
     for (size_t i = 0; status == NIB_OK && i < a->levels.count; i++)
         status = nib_explore_add_levels(grids, a->levels.item[i], &shape, error);
     for (size_t i = 0; status == NIB_OK && i < a->rules.count; i++)

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "cli/lists.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/remember.h"
@@ -111,10 +112,8 @@ static enum nib_status open_all(const struct nib_call *call, struct opened *out,
     if (status == NIB_OK) status = read_parts(a, out->shown, error);
     out->recipes = calloc(count, sizeof *out->recipes);
     if (out->recipes == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory");
-    for (size_t i = 0; status == NIB_OK && i < count; i++) {
-        status = nib_recipe_open(a->recipes.count == 0 ? usual[i] : a->recipes.item[i], &out->recipes[i], error);
-        if (status == NIB_OK) out->recipe_count++;
-    }
+    if (status == NIB_OK) status = nib_recipes_open(a->recipes.count == 0 ? usual : a->recipes.item, count, out->recipes, error);
+    if (status == NIB_OK) out->recipe_count = count;
     if (status == NIB_OK && a->unit != NULL) status = nib_unit_open(a->unit, &out->unit, error);
     if (status == NIB_OK && strcmp(a->rotation, "none") != 0) status = nib_rotation_open(a->rotation, &out->rotation, error);
     if (status == NIB_OK)

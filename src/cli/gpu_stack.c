@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "cli/lists.h"
 #include "cli/gpu.h"
 #include "cli/output.h"
 #include "cli/progress.h"
@@ -84,16 +85,14 @@ static enum nib_status compare(struct nib_call *call, const struct nib_gpu *gpu,
 enum nib_status nib_gpu_check_stack(struct nib_call *call, const struct nib_gpu *gpu, struct nib_error *error) {
     const struct nib_gpu_arguments *a = call->options;
     struct nib_stack_input input = {.stack = NULL};
-    size_t opened = 0;
     const struct nib_recipe **recipes = nib_alloc(a->recipes.count, sizeof *recipes, "recipes", error);
-    enum nib_status status = recipes == NULL ? NIB_ENOMEM : NIB_OK;
-    for (; status == NIB_OK && opened < a->recipes.count; opened += status == NIB_OK)
-        status = nib_recipe_open(a->recipes.item[opened], &recipes[opened], error);
+    enum nib_status status =
+        recipes == NULL ? NIB_ENOMEM : nib_recipes_open(a->recipes.item, a->recipes.count, recipes, error);
     if (status == NIB_OK)
         status = nib_stack_input_open(a->stack, a->tokens, (size_t)a->sequences, (size_t)a->length, 1, 0, &input, error);
     if (status == NIB_OK) status = compare(call, gpu, &input, recipes, error);
     nib_stack_input_close(&input);
-    for (size_t i = 0; i < opened; i++) nib_recipe_close(recipes[i]);
+    for (size_t i = 0; recipes != NULL && i < a->recipes.count; i++) nib_recipe_close(recipes[i]);
     free(recipes);
     return status;
 }

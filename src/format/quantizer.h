@@ -7,7 +7,7 @@
 enum { NIB_AXES_MAX = 64, NIB_BLOCK_ROWS_MAX = 64 };
 
 struct nib_quantizer {
-    char name[80];
+    char name[256];
     char title[96];
     char source[200];
     char device[8];

@@ -9,7 +9,7 @@
 /* A grid and what to call it. */
 struct nib_explore_grid {
     char label[160]; /* "0,1,2,3,4,6,8,12" or a name */
-    char name[40];   /* "E2M1", "uniform", or "" */
+    char name[160];  /* "E2M1", "uniform", or "" */
     const struct nib_element *element;
 };
 struct nib_explore_grids {

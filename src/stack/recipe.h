@@ -46,7 +46,7 @@ struct nib_pass_rule {
 };
 
 struct nib_recipe {
-    char name[40];
+    char name[256];
     char title[96];
     char source[240];
     char leaves_out[400];
