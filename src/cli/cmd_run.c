@@ -11,6 +11,7 @@
 #include "cli/progress.h"
 #include "cli/remember.h"
 #include "cli/run_again.h"
+#include "cli/signals.h"
 #include "experiment/journal.h"
 #include "experiment/run.h"
 #include "experiment/store.h"
@@ -147,8 +148,21 @@ static enum nib_status open_experiment(struct context *c, struct nib_error *erro
     return nib_experiment_open(c->call->values[0], a->settings.item, a->settings.count, &c->experiment, error);
 }
 
+/* What an interruption says: what is kept, and how to go on. */
+static void prepare_last_words(const struct context *c, size_t done, size_t total) {
+    char line[500];
+    if (c->call->common.quiet) return;
+    if (c->journal == NULL)
+        snprintf(line, sizeof line, "interrupted: %zu of %zu points were finished, and none is kept without -o FILE.h5", done, total);
+    else
+        snprintf(line, sizeof line, "interrupted: %zu of %zu points are kept in %.300s; the same command%s goes on", done, total,
+                 c->journal, c->arguments->fresh ? " without --fresh" : "");
+    nib_signals_last_words(line);
+}
+
 static void advance(void *context, size_t done, size_t total, const char *point) {
     struct context *c = context;
+    prepare_last_words(c, done, total);
     if (!c->bar) {
         c->done = done; /* found in the journal: they took no time */
         nib_progress_start(&c->progress, c->call, "points", total - done);
@@ -329,6 +343,7 @@ static enum nib_status compute(struct context *c, struct nib_error *error) {
         return status;
     }
     status = nib_run(&request, &result, error);
+    nib_signals_last_words("");
     if (c->bar) nib_progress_end(&c->progress);
     if (status != NIB_OK || c->rank > 0 || c->shards > 1) nib_result_abandon(file);
     if (status == NIB_OK && c->rank == 0 && result.resumed > 0)
@@ -439,8 +454,8 @@ NIB_COMMAND(run) = {
         "grids, seeds, any parameter), and the measures that are kept. Results do not depend on threads, ranks, parts or "
         "interruptions.\n"
         "Each finished point is written at once into a journal beside the result file. The same command goes on after a "
-        "kill or a full disk; the journal goes away when the result file is complete. Two processes cannot run into the "
-        "same result.\n"
+        "kill or a full disk; the journal goes away when the result file is complete. Without -o nothing is kept. Two "
+        "processes cannot run into the same result.\n"
         "On several machines: --shard 1/N to N/N into the same -o FILE.h5, then --merge N; or nibble-mpi, started by "
         "mpirun or srun, where the build has MPI.\n"
         "--again runs the experiment that a result file holds once more and compares the digests of all datasets. Those "

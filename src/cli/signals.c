@@ -11,11 +11,18 @@ enum { GUARDS = 32 };
 
 static char guarded[GUARDS][PATH_MAX];
 static volatile sig_atomic_t in_use[GUARDS], bar_visible;
+static char last_words[2][512]; /* one is whole while the other is written */
+static volatile sig_atomic_t current_words;
 
 static void interrupted(int number) {
     for (int i = 0; i < GUARDS; i++)
         if (in_use[i]) unlink(guarded[i]);
     if (bar_visible && write(STDERR_FILENO, "\r\033[K", 4) < 0) { /* nothing left to do about it */
+    }
+    const char *words = last_words[current_words];
+    size_t length = 0;
+    while (words[length] != '\0') length++;
+    if (length > 0 && write(STDERR_FILENO, words, length) < 0) { /* the same */
     }
     _exit(128 + number);
 }
@@ -30,6 +37,12 @@ void nib_signals_install(void) {
     }
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+}
+
+void nib_signals_last_words(const char *line) {
+    int other = 1 - current_words;
+    snprintf(last_words[other], sizeof last_words[other], line[0] == '\0' ? "%s" : "nibble: %.500s\n", line);
+    current_words = other;
 }
 
 void nib_signals_bar(bool visible) { bar_visible = visible; }

@@ -10,6 +10,8 @@ void nib_signals_install(void);
 void nib_signals_guard_output(const char *path);
 /* Whether a progress bar stands on the terminal, to be erased on interruption. */
 void nib_signals_bar(bool visible);
+/* What an interruption says on stderr, at most 500 characters; "" for nothing. */
+void nib_signals_last_words(const char *line);
 /* Guards a file that is removed on interruption; at most 32 at a time. The path is copied. */
 void nib_signals_guard(const char *path);
 /* What a figure PREFIX is written to before it is renamed. */
