@@ -14,6 +14,7 @@
 #include "job/cite.h"
 #include "job/stack.h"
 #include "plot/figure.h"
+#include "stack/recipe.h"
 #include "stack/stack.h"
 
 struct arguments {
@@ -186,32 +187,38 @@ static const char *const headlines[NIB_DEPTH_PARTS] = {
     NULL, "Residual stream: after each layer, and its gradient there", "Operands as quantized",
     "Outputs of the three GEMMs of each linear layer", "Gradients of weights"};
 
-static void print_terminal(const struct nib_call *call, struct nib_table *const tables[NIB_DEPTH_PARTS]) {
+static void print_terminal(const struct nib_call *call, const struct nib_stack_report *report, const char *ranking,
+                           struct nib_table *const tables[NIB_DEPTH_PARTS]) {
     const struct arguments *a = call->options;
     char headline[400];
-    snprintf(headline, sizeof headline, "%.200s, %lld x %lld tokens%s, products by %s, against binary64", call->values[0],
+    snprintf(headline, sizeof headline, "%.200s, %lld x %lld tokens%s, products by %s, against binary64 (loss %.5f)", call->values[0],
              (long long)a->sequences, (long long)a->length, a->forward_only ? ", forward" : ", forward and backward",
-             a->product == NIB_PRODUCT_BLAS ? "BLAS (not bit-exact)" : a->product == NIB_PRODUCT_EXACT ? "binary64" : "matrix unit");
+             a->product == NIB_PRODUCT_BLAS ? "BLAS (not bit-exact)" : a->product == NIB_PRODUCT_EXACT ? "binary64" : "matrix unit",
+             nib_stack_record(report, 0, 0)->value[NIB_DEPTH_loss_reference].value);
     for (int part = 0; part < NIB_DEPTH_PARTS; part++) {
         if (tables[part] == NULL) continue;
         if (part > 0) putchar('\n');
         print_part(call, tables[part], (enum nib_depth_part)part, part == 0 ? headline : headlines[part]);
+        if (part == NIB_DEPTH_SUMMARY && ranking[0] != '\0') printf("\n%s.\n", ranking);
     }
+    printf("\ngain, cosine: of the residual stream after the last layer, <Xq, X>/||X||^2 and the angle to binary64's.%s\n",
+           a->forward_only ? "" : " R: of all weights'\ngradients, ||g||/(sigma sqrt(d)); below sqrt(3) = 1.73 FP4 All the Way sees training stall.");
     if (a->repeats > 1)
-        printf("\nMeans over %lld runs on different sequences with different seeds; +- is the standard error.\n",
+        printf("Means over %lld runs on different sequences with different seeds; +- is the standard error.\n",
                (long long)a->repeats);
     else
-        printf("\n+- is the standard error from sequences; of operands from batches of rows. --repeat N gives it for weights "
+        printf("+- is the standard error from sequences; of operands from batches of rows. --repeat N gives it for weights "
                "too.\n");
 }
 
-static enum nib_status print_json(const struct nib_call *call, struct nib_table *const tables[NIB_DEPTH_PARTS],
+static enum nib_status print_json(const struct nib_call *call, const char *ranking, struct nib_table *const tables[NIB_DEPTH_PARTS],
                                   struct nib_error *error) {
     char schema[64];
     struct nib_json *json;
     nib_output_schema(call, schema);
     enum nib_status status = nib_json_begin(stdout, schema, &json, error);
     if (status != NIB_OK) return status;
+    nib_json_text(json, "headline", ranking);
     for (int part = 0; part < NIB_DEPTH_PARTS; part++)
         if (tables[part] != NULL) nib_json_table(json, nib_depth_part_name((enum nib_depth_part)part), tables[part]);
     nib_json_end(json);
@@ -221,6 +228,8 @@ static enum nib_status print_json(const struct nib_call *call, struct nib_table 
 static enum nib_status print(const struct nib_call *call, const struct opened *o, const struct nib_stack_report *report,
                              struct nib_error *error) {
     struct nib_table *tables[NIB_DEPTH_PARTS] = {NULL}, *whole = NULL;
+    char ranking[800];
+    nib_stack_headline(report, o->recipes, ranking, sizeof ranking);
     enum nib_status status = NIB_OK;
     if (call->common.tsv) { /* one table: of the parts that are shown */
         bool any_shown = false;
@@ -235,9 +244,9 @@ static enum nib_status print(const struct nib_call *call, const struct opened *o
         if (part == NIB_DEPTH_SUMMARY || o->shown[part])
             status = table_of(report, o, (enum nib_depth_part)part, &tables[part], error);
     if (status == NIB_OK && call->common.json)
-        status = print_json(call, tables, error);
+        status = print_json(call, ranking, tables, error);
     else if (status == NIB_OK)
-        print_terminal(call, tables);
+        print_terminal(call, report, ranking, tables);
     for (int part = 0; part < NIB_DEPTH_PARTS; part++)
         if (tables[part] != NULL) nib_table_free(tables[part]);
     return status;
@@ -304,6 +313,21 @@ static void note_nonfinite(const struct nib_call *call, const struct nib_stack_i
     }
 }
 
+/* A recipe may mean an operand to stay in bf16, or may have forgotten it: once for all of them. */
+static void note_left_out(const struct nib_call *call, const struct opened *o) {
+    char text[400] = "";
+    size_t length = 0;
+    for (size_t i = 0; !call->common.quiet && i < o->recipe_count; i++)
+        for (int slot = 0; slot < NIB_SLOTS; slot++) {
+            const struct nib_operand_rule *rule = o->recipes[i]->slot;
+            if (rule[slot].quantized || !rule[slot ^ 1].quantized) continue; /* the operands of a GEMM are 2k and 2k + 1 */
+            if (length < sizeof text)
+                length += (size_t)snprintf(text + length, sizeof text - length, "%s%s of %s", length == 0 ? "" : ", ",
+                                           nib_slot_name((enum nib_slot)slot), nib_recipe_name(o->recipes[i]));
+        }
+    if (length > 0) nib_output_note(call, "in bf16 beside a quantized operand, the recipe leaving it out: %s", text);
+}
+
 struct bar {
     struct nib_progress progress;
 };
@@ -338,6 +362,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = nib_result_open(call->common.output, "a layer stack under recipes", &file, error);
     if (status == NIB_OK) {
         note_nonfinite(call, &o.input);
+        note_left_out(call, &o);
         nib_progress_start(&bar.progress, call, "GEMMs", nib_stack_steps(&request));
         status = nib_stack_measure(&request, &report, error);
         nib_progress_end(&bar.progress);

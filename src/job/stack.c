@@ -114,7 +114,7 @@ static void combine(struct nib_depth_record *const *repetition, size_t repeats, 
 
 /* One repetition: the reference, then every recipe. */
 static enum nib_status repeat(const struct nib_stack_request *r, size_t number, struct nib_depth_record **out,
-                              struct nib_error *error) {
+                              double *loss_change, struct nib_error *error) {
     const struct nib_stack_input *in = r->input;
     const uint32_t *tokens = in->tokens + number * in->sequences * (in->length + 1);
     struct nib_stack_result reference = {0};
@@ -133,6 +133,7 @@ static enum nib_status repeat(const struct nib_stack_request *r, size_t number, 
                                             .sequences = in->sequences,
                                             .length = in->length,
                                             .reference = &reference,
+                                            .loss_change = loss_change + i * in->sequences,
                                             .products = r->products,
                                             .rotation = r->rotation,
                                             .progress = r->progress == NULL ? NULL : advance,
@@ -151,12 +152,20 @@ enum nib_status nib_stack_measure(const struct nib_stack_request *r, struct nib_
                                       .records = nib_depth_records(r->input->stack, r->backward, r->products),
                                       .layers = r->input->config.layers,
                                       .backward = r->backward,
-                                      .products = r->products};
-    size_t repeats = r->input->repeats, runs = repeats * r->recipe_count;
+                                      .products = r->products,
+                                      .repeats = r->input->repeats};
+    size_t repeats = r->input->repeats, sequences = r->input->sequences, runs = repeats * r->recipe_count;
     struct nib_depth_record **all = nib_alloc(runs + repeats, sizeof *all, "measures of a stack", error);
     report.record = nib_alloc(r->recipe_count, report.records * sizeof *report.record, "measures of a stack", error);
-    if (all == NULL || report.record == NULL) status = NIB_ENOMEM;
-    for (size_t n = 0; status == NIB_OK && n < repeats; n++) status = repeat(r, n, all + n * r->recipe_count, error);
+    report.samples = repeats > 1 ? repeats : sequences;
+    report.loss_change = nib_alloc(r->recipe_count * (report.samples + sequences), sizeof(double), "losses", error);
+    if (all == NULL || report.record == NULL || report.loss_change == NULL) status = NIB_ENOMEM;
+    double *change = repeats > 1 && report.loss_change != NULL ? report.loss_change + r->recipe_count * repeats : report.loss_change;
+    for (size_t n = 0; status == NIB_OK && n < repeats; n++) {
+        status = repeat(r, n, all + n * r->recipe_count, change, error);
+        for (size_t i = 0; status == NIB_OK && repeats > 1 && i < r->recipe_count; i++)
+            report.loss_change[i * repeats + n] = all[n * r->recipe_count + i]->value[NIB_DEPTH_loss_change].value;
+    }
     struct nib_fpenv saved = nib_fpenv_enter();
     for (size_t i = 0; status == NIB_OK && i < r->recipe_count; i++) {
         struct nib_depth_record **of_recipe = all + runs;
@@ -169,11 +178,13 @@ enum nib_status nib_stack_measure(const struct nib_stack_request *r, struct nib_
     if (status == NIB_OK)
         *out = report;
     else
-        free(report.record);
+        nib_stack_report_free(&report);
     return status;
 }
 
 void nib_stack_report_free(struct nib_stack_report *report) {
     free(report->record);
+    free(report->loss_change);
     report->record = NULL;
+    report->loss_change = NULL;
 }

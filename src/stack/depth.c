@@ -176,6 +176,8 @@ static enum nib_status losses(const struct measuring *m, struct nib_error *error
     m->records->value[NIB_DEPTH_loss] = mean_of(sequences, own);
     m->records->value[NIB_DEPTH_loss_reference] = mean_of(sequences, reference);
     m->records->value[NIB_DEPTH_loss_change] = mean_of(sequences, own + 2 * sequences);
+    if (m->request->loss_change != NULL)
+        memcpy(m->request->loss_change, own + 2 * sequences, sequences * sizeof *own);
     free(own);
     return NIB_OK;
 }

@@ -69,6 +69,7 @@ struct nib_depth_request {
     const uint32_t *tokens;
     size_t sequences, length;
     const struct nib_stack_result *reference; /* of the same tokens */
+    double *loss_change;         /* one for each sequence is written there; NULL: none */
     bool products;               /* compare operands and products too, not only what the run leaves behind */
     const struct nib_rotation *rotation; /* beside a recipe without one, for raw and rotated; NULL: none */
     /* After each product; may be NULL. */
