@@ -32,10 +32,10 @@ static const char *const figures[] = {"grids", "pareto", "heat", "crest", NULL};
 static const struct nib_option options[] = {
     NIB_OPT_TEXTS(
         struct arguments, levels, "levels", 0, "A,B,...",
-        "a grid by its magnitudes (0,1,2,3,4,6,8,12), or by all levels where one is negative; may be repeated"),
+        "a grid by its magnitudes (0,1,2,3,4,6,8,12), or by all levels where one is negative"),
     NIB_OPT_TEXTS(
         struct arguments, rules, "rule", 0, "RULE",
-        "a grid by rule: float:E,M[,BIAS], uniform[:K], power:P, geometric:R, quantiles:DENSITY; may be repeated"),
+        "a grid by rule: float:E,M[,BIAS], uniform[:K], power:P, geometric:R, quantiles:DENSITY"),
     NIB_OPT_LIST(struct arguments, grids, "grid", 'g', "ELEMENT", "built-in elements or YAML files"),
     NIB_OPT_INTEGER(struct arguments, integers, "integer-grids", 0, "N", 7, 24,
                     "every grid of 0 and seven of the numbers 1 to N"),
@@ -49,7 +49,7 @@ static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, blocks, "block", 'b', "N", "block sizes; default 16"),
     NIB_OPT_LIST(struct arguments, scales, "scale", 's', "SCALE", "scale formats; default fp32"),
     NIB_OPT_LIST(struct arguments, rotations, "rotate", 'r', "ROTATION", "rotations, by sampled blocks; default none"),
-    NIB_OPT_TEXTS(struct arguments, settings, "set", 0, "AXIS=VALUE", "an axis of every quantizer; may be repeated"),
+    NIB_OPT_TEXTS(struct arguments, settings, "set", 0, "AXIS=VALUE", "an axis of every quantizer"),
     NIB_OPT_CHOICE(struct arguments, objective, "objective", 0, "WHAT", objectives,
                    "what ranks the grids: NMSE, |1 - alpha|, or (1 - w) NMSE + w |1 - alpha|"),
     NIB_OPT_REAL(struct arguments, weight, "weight", 0, "W", 0, 1, "w of the weighted objective"),

@@ -31,7 +31,7 @@ static const struct nib_option options[] = {
     NIB_OPT_INTEGER(struct nib_gpu_arguments, length, "length", 'l', "L", 1, 1048576, "check --stack: tokens of a sequence"),
     NIB_OPT_FLAG(struct nib_gpu_arguments, forward_only, "no-backward", 0, "check --stack: leave out the gradients"),
     NIB_OPT_FLAG(struct nib_gpu_arguments, verify, "verify", 0, "probe: compare what came back"),
-    NIB_OPT_TEXTS(struct nib_gpu_arguments, shapes, "shape", 0, "RxC", "bench: shape of the bf16 matrix; may be repeated"),
+    NIB_OPT_TEXTS(struct nib_gpu_arguments, shapes, "shape", 0, "RxC", "bench: shape of the bf16 matrix"),
     NIB_OPT_INTEGER(struct nib_gpu_arguments, repetitions, "repetitions", 0, "N", 1, 10000, "bench: runs of each kernel, of which the best counts"),
     NIB_OPT_END,
 };

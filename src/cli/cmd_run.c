@@ -29,7 +29,7 @@ static const struct arguments defaults = {.merge = 0};
 static const struct nib_option options[] = {
     NIB_OPT_FLAG(struct arguments, dry_run, "dry-run", 'n', "check every point and list them"),
     NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "PARAMETER=VALUE,...",
-                  "replace an axis or a value of the experiment; may be repeated"),
+                  "replace an axis or a value of the experiment"),
     NIB_OPT_TEXT(struct arguments, shard, "shard", 0, "I/N", "run only part I of N of the points"),
     NIB_OPT_INTEGER(struct arguments, merge, "merge", 0, "N", 1, 1000000, "join the results of --shard 1/N to N/N"),
     NIB_OPT_TEXT(struct arguments, again, "again", 0, "FILE",
