@@ -114,6 +114,28 @@ static herr_t first_table(hid_t file, const char *name, const H5L_info_t *about,
     return 1;
 }
 
+struct tables {
+    char names[300];
+    size_t used;
+};
+
+static herr_t list_table(hid_t file, const char *name, const H5L_info_t *about, void *context) {
+    struct tables *known = context;
+    size_t room = sizeof known->names - known->used;
+    (void)about;
+    if (!is_table(file, name) || strlen(name) + 3 > room) return 0;
+    known->used += (size_t)snprintf(known->names + known->used, room, "%s%s", known->used > 0 ? ", " : "", name);
+    return 0;
+}
+
+static enum nib_status no_table(struct reading *r, hid_t file, const char *wanted) {
+    struct tables known = {.names = ""};
+    H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, NULL, list_table, &known);
+    if (wanted == NULL) return nib_fail_at(r->error, NIB_ENOTFOUND, r->path, 0, "has no table");
+    return nib_fail_at(r->error, NIB_ENOTFOUND, r->path, 0, "has no table \"%.60s\"; there is %s", wanted,
+                       known.used > 0 ? known.names : "none");
+}
+
 static enum nib_status read_group(struct reading *r, hid_t file, const char *wanted) {
     char name[256] = "";
     if (wanted != NULL)
@@ -125,8 +147,7 @@ static enum nib_status read_group(struct reading *r, hid_t file, const char *wan
     else
         H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, NULL, first_table, name);
     if (name[0] == '\0' || !is_table(file, name))
-        return nib_fail_at(r->error, NIB_ENOTFOUND, r->path, 0, "has no table%s%s%s", wanted == NULL ? "" : " \"",
-                           wanted == NULL ? "" : wanted, wanted == NULL ? "" : "\"");
+        return no_table(r, file, wanted);
     r->group = H5Gopen2(file, name, H5P_DEFAULT);
     hid_t row = r->group < 0 ? -1 : H5Dopen2(r->group, "row", H5P_DEFAULT);
     r->rows = row < 0 ? 0 : length_of(row);

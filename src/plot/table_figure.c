@@ -74,6 +74,24 @@ static size_t label(struct labels *labels, const char *text) {
     return labels->count++;
 }
 
+/* Lists the columns of the table from `first` on; of measures those that are numbers. */
+static enum nib_status no_column(const struct nib_table *t, const char *what, size_t first, const char *name,
+                                 struct nib_error *error) {
+    char known[300] = "";
+    size_t used = 0;
+    for (size_t i = first; i < nib_table_columns(t); i++) {
+        const char *column = nib_table_column(t, i)->name;
+        size_t room = sizeof known - used;
+        if (is_text(t, i) && first > 0) continue;
+        if (strlen(column) + sizeof ", , ..." > room) {
+            snprintf(known + used, room, ", ...");
+            break;
+        }
+        used += (size_t)snprintf(known + used, room, "%s%s", used > 0 ? ", " : "", column);
+    }
+    return nib_fail(error, NIB_ENOTFOUND, "table %s has no %s \"%.60s\"; there is %s", nib_table_name(t), what, name, known);
+}
+
 static enum nib_status choose(struct drawing *d, const struct nib_plot_request *r, struct nib_error *error) {
     const struct nib_table *t = d->table;
     for (size_t i = r->keys > 0 ? 1 : 0; i < nib_table_columns(t) && d->keys < MOST_KEYS; i++)
@@ -82,7 +100,7 @@ static enum nib_status choose(struct drawing *d, const struct nib_plot_request *
     if (r->measure != NULL) {
         d->measure = column_of(t, r->measure);
         if (d->measure == SIZE_MAX || is_text(t, d->measure))
-            return nib_fail(error, NIB_ENOTFOUND, "table %s has no measure \"%s\"", nib_table_name(t), r->measure);
+            return no_column(t, "measure", r->keys + 1, r->measure, error);
     }
     for (size_t i = r->keys + 1; d->measure == SIZE_MAX && i < nib_table_columns(t); i++)
         if (nib_table_column(t, i)->type == NIB_COLUMN_REAL) d->measure = i;
@@ -93,7 +111,7 @@ static enum nib_status choose(struct drawing *d, const struct nib_plot_request *
     d->x = SIZE_MAX;
     if (r->x != NULL) {
         d->x = column_of(t, r->x);
-        if (d->x == SIZE_MAX) return nib_fail(error, NIB_ENOTFOUND, "table %s has no column \"%s\"", nib_table_name(t), r->x);
+        if (d->x == SIZE_MAX) return no_column(t, "column", 0, r->x, error);
     }
     for (size_t i = 0; d->x == SIZE_MAX && i < d->keys && r->kind != NIB_PLOT_BARS; i++)
         if (!is_text(t, d->key[i])) d->x = d->key[i];
