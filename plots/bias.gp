@@ -9,7 +9,7 @@ raw(name) = rotation eq '' ? name : name . ', raw'
 shift(q) = (q - 0.5 * (quantizers + 1)) * (places < 45 ? 0.3 : 0.6 / quantizers)
 mark(q, k) = word('6 4 8 10 12 14', q) + k
 rows = (quantizers + 1) / 2
-set multiplot layout 2,1 margins char 9, char 1, char 4.7, char (1.2 + rows) spacing 0, char 1
+set multiplot layout 2,1 margins char 11, char 1, char 4.7, char (1.2 + rows) spacing 0, char 1
 size = places >= 45 ? 0.3 : quantizers > 2 ? 0.45 : 0.6
 set xrange [-1:places]
 set y2range [0:1]

@@ -1,8 +1,8 @@
 # What a rotation changes of the SQNR of every GEMM's output: layers across, GEMMs down, a panel for each recipe (UFP4's
 # figure 12).
 #
-# Given: panels, Recipes; $Map: blocks that two blank lines part, of lines  layer row dSQNR; Rows, rows, layers, most
-set multiplot layout 1,panels margins char 21, char 12, char 4, char 3 spacing char 2
+# Given: title, panels, Recipes; $Map: blocks that two blank lines part, of lines  layer row dSQNR; Rows, rows, layers, most
+set multiplot layout 1,panels title title font ',9' margins char 21, char 14, char 4, char 5 spacing char 2
 set palette defined (-1 '#0072B2', 0 '#FFFFFF', 1 '#D55E00')
 set cbrange [-most:most]
 unset key
@@ -17,7 +17,7 @@ do for [i = 1:rows] { set ytics add (Rows[i] i - 1) }
 do for [p = 1:panels] {
     set title Recipes[p] noenhanced
     if (p > 1) { set format y '' ; set ytics ('' 0) }
-    if (p == panels) { set colorbox ; set cblabel 'change of SQNR in dB' } else { unset colorbox }
+    if (p == panels) { set colorbox ; set cblabel 'change of SQNR in dB' offset 1.5, 0 } else { unset colorbox }
     plot $Map index p-1 using 1:2:3 with image pixels
 }
 unset multiplot

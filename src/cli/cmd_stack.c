@@ -285,6 +285,11 @@ static enum nib_status draw(const struct nib_call *call, const struct opened *o,
     const struct arguments *a = call->options;
     struct nib_table *table = NULL;
     enum nib_status status = table_of(report, o, NIB_DEPTH_PARTS, &table, error);
+    char title[200];
+    if (o->rotation != NULL)
+        snprintf(title, sizeof title, "Change of SQNR by rotation: the recipe's own, %.60s where it has none", nib_rotation_name(o->rotation));
+    else
+        snprintf(title, sizeof title, "Change of SQNR by the recipe's own rotation");
     static const char *const names[] = {"stack-depth", "stack-gemms", "stack-operands"};
     for (size_t i = 0; status == NIB_OK && i < sizeof names / sizeof *names; i++) {
         char prefix[4000];
@@ -292,7 +297,7 @@ static enum nib_status draw(const struct nib_call *call, const struct opened *o,
         snprintf(prefix, sizeof prefix, "%.3900s/%s", a->plot, names[i]);
         nib_signals_guard_figure(prefix);
         status = i == 0   ? nib_plot_chain(table, "Residual stream and its gradient; dashed: product of alphas", prefix, error)
-                 : i == 1 ? nib_plot_stack_gemms(table, prefix, error)
+                 : i == 1 ? nib_plot_stack_gemms(table, title, prefix, error)
                           : nib_plot_stack_operands(table, prefix, error);
         if (status == NIB_EINVAL) { /* a figure for which these results have no numbers */
             nib_output_note(call, "%s is not drawn: %s", names[i], error->text);

@@ -161,8 +161,12 @@ void nib_bias_headline(const struct nib_bias_result *result, char *out, size_t s
     nib_bias_label_of(nib_bias_view_at(result, best), label, sizeof label);
     print_change(first, sizeof first, nib_bias_quantizer_name(result, low), change_at(result, best, low));
     print_change(second, sizeof second, nib_bias_quantizer_name(result, high), change_at(result, best, high));
+    size_t views = nib_bias_views(result), used = 0;
     if (low == high)
-        snprintf(out, size, "By rotation (%s) %s on %s", rotation, first, label);
+        used = (size_t)snprintf(out, size, "By rotation (%s) %s on %s", rotation, first, label);
     else
-        snprintf(out, size, "By rotation (%s) %s and %s on %s", rotation, first, second, label);
+        used = (size_t)snprintf(out, size, "By rotation (%s) %s and %s on %s", rotation, first, second, label);
+    if (views > 1 && used < size)
+        snprintf(out + used, size - used, ": the largest %s of %zu %s", quantizers == 1 ? "change" : "difference", views,
+                 nib_bias_view_at(result, best)->gemm == NIB_GEMM_NONE ? "tensors" : "operands");
 }

@@ -71,7 +71,7 @@ NIB_CHECK enum nib_status nib_plot_chain(const struct nib_table *depths, const c
                                          struct nib_error *error);
 /* Of a layer stack's table: what a rotation changes of every GEMM's output, layer by layer (UFP4's figure 12); inputs of
  * the MLP's linear layers, raw and rotated, with their outputs (its figures 4 to 7). */
-NIB_CHECK enum nib_status nib_plot_stack_gemms(const struct nib_table *table, const char *prefix, struct nib_error *error);
+NIB_CHECK enum nib_status nib_plot_stack_gemms(const struct nib_table *table, const char *title, const char *prefix, struct nib_error *error);
 NIB_CHECK enum nib_status nib_plot_stack_operands(const struct nib_table *table, const char *prefix, struct nib_error *error);
 
 #endif

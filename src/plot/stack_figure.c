@@ -64,7 +64,8 @@ static void write_row(struct nib_figure *figure, const struct nib_table *table, 
     }
 }
 
-enum nib_status nib_plot_stack_gemms(const struct nib_table *table, const char *prefix, struct nib_error *error) {
+enum nib_status nib_plot_stack_gemms(const struct nib_table *table, const char *title, const char *prefix,
+                                     struct nib_error *error) {
     enum { ROWS = 32 };
     static const char *const passes[] = {"fprop", "dgrad", "wgrad"};
     struct columns c;
@@ -97,13 +98,14 @@ enum nib_status nib_plot_stack_gemms(const struct nib_table *table, const char *
         nib_figure_line(figure, "\n");
     }
     nib_figure_end(figure);
+    nib_figure_text(figure, "title", title);
     nib_figure_texts(figure, "Recipes", names.name, panels);
     nib_figure_texts(figure, "Rows", labels, labelled);
     nib_figure_number(figure, "panels", (double)panels);
     nib_figure_number(figure, "rows", (double)labelled);
     nib_figure_number(figure, "layers", (double)layers);
     nib_figure_number(figure, "most", most > 0 ? most : 1);
-    nib_figure_size(figure, 9 + 5.5 * (double)panels, 3.5 + 0.42 * (double)labelled);
+    nib_figure_size(figure, 9 + 5.5 * (double)panels, 4.3 + 0.42 * (double)labelled);
     return nib_figure_write(figure, prefix, error);
 }
 

@@ -40,7 +40,7 @@ static struct nib_table *products(void) {
 static void every_gemm_stands_in_its_own_line(void) {
     struct nib_error error = {NIB_OK, 0, "", ""};
     struct nib_table *table = products();
-    enum nib_status status = nib_plot_stack_gemms(table, "stack-map", &error);
+    enum nib_status status = nib_plot_stack_gemms(table, "t", "stack-map", &error);
     nib_table_free(table);
     NIB_CHECKF(status == NIB_OK || status == NIB_EUNAVAILABLE, "%s", error.text); /* the script is there without gnuplot */
     FILE *stream = fopen("stack-map.gp", "r");
