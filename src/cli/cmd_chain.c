@@ -1,4 +1,6 @@
 /* nibble chain: what accumulates along synthetic chains of layers. */
+#include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,6 +210,27 @@ static enum nib_status table_of(const struct nib_call *call, const struct varian
     return status;
 }
 
+/* Whether the signal at the end of each chain is what the alphas of its operands say. */
+static void print_conclusions(const struct variants *variants) {
+    for (size_t v = 0; v < variants->count; v++) {
+        const struct nib_chain_summary *summary = &variants->item[v].summary;
+        size_t last = SIZE_MAX;
+        for (size_t r = 0; r < summary->records; r++)
+            if (summary->record[r].pass == NIB_PASS_FPROP && (last == SIZE_MAX || summary->record[r].depth >= summary->record[last].depth))
+                last = r;
+        if (last == SIZE_MAX) continue;
+        const struct nib_estimate *e = summary->estimate[last], off = e[NIB_CHAIN_excess];
+        printf("At depth %u %s: gain %.4f, product of alphas %.4f: ", summary->record[last].depth, variants->item[v].name,
+               e[NIB_CHAIN_gain].value, e[NIB_CHAIN_product_predicted].value);
+        if (!isfinite(off.error))
+            printf("%.4f apart; one seed has no standard error.\n", off.value);
+        else if (fabs(off.value) <= 3 * off.error)
+            printf("they agree within 3 standard errors (%.4f +- %.4f).\n", off.value, off.error);
+        else
+            printf("they differ by %.4f +- %.4f, more than 3 standard errors.\n", off.value, off.error);
+    }
+}
+
 static enum nib_status print(const struct nib_call *call, const struct variants *variants, struct nib_error *error) {
     const struct arguments *a = call->options;
     bool machine = call->common.json || call->common.tsv, hidden[COLUMNS] = {false};
@@ -220,8 +243,19 @@ static enum nib_status print(const struct nib_call *call, const struct variants 
     hidden[FIRST + NIB_CHAIN_GEMM] = a->activation != NIB_CHAIN_SWIGLU;
     for (size_t i = 0; i < sizeof bare / sizeof *bare; i++) hidden[FIRST + NIB_CHAIN_FIRST + 2 * (size_t)bare[i] + 1] = true;
     hidden[FIRST + NIB_CHAIN_FIRST + 2 * NIB_CHAIN_product_measured] = true;
-    struct nib_layout layout = {NULL, true, CASE, hidden};
+    char inner[40] = "", headline[400];
+    if (a->activation == NIB_CHAIN_SWIGLU) snprintf(inner, sizeof inner, " (inner %lld)", (long long)a->inner);
+    snprintf(headline, sizeof headline,
+             "%s chain of %lld layers, width %lld%s, %lld rows, weights %.60s, input %.60s, %s norm, %s residual, seeds %llu to %llu",
+             activations[a->activation], (long long)a->depth, (long long)a->width, inner, (long long)a->rows, a->weights, a->input,
+             a->norm ? "with" : "no", a->residual ? "with" : "no", (unsigned long long)call->common.seed,
+             (unsigned long long)call->common.seed + (unsigned long long)a->seeds - 1);
+    struct nib_layout layout = {headline, true, CASE, hidden};
     status = nib_output_table(call, table, &layout, error);
+    if (status == NIB_OK && !machine) {
+        putchar('\n');
+        print_conclusions(variants);
+    }
     if (status == NIB_OK && !machine)
         printf("\nMeans over %lld seeds; +- is the standard error. gain: of the signal (fprop), its gradient (dgrad) and the "
                "weight's\ngradient (wgrad) against the chain that is not quantized; prod: of the alphas on the way.\n",
