@@ -21,7 +21,7 @@ static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, measure, "measure", 'm', "NAME", "what is drawn; by default the first measure"),
     NIB_OPT_TEXT(struct arguments, x, "x", 'x', "NAME", "column along the abscissa; by default an axis of numbers, or the last one"),
     NIB_OPT_CHOICE(struct arguments, kind, "kind", 'k', "KIND", kinds,
-                   "lines over numbers, bars, or a heat map; auto: by the axes and how many series there are"),
+                   "lines over numbers, bars from zero (auto: points, where those would all look alike), or a heat map; auto: by the axes and how many series there are"),
     NIB_OPT_TEXT(struct arguments, group, "group", 'g', "GROUP", "table of the file; by default points or summary"),
     NIB_OPT_TEXT(struct arguments, title, "title", 0, "TEXT", "title; by default that of the file"),
     NIB_OPT_TEXT(struct arguments, script, "script", 0, "FILE", "keep the gnuplot text with the data"),

@@ -162,7 +162,10 @@ static enum nib_status arrange(struct drawing *d, struct nib_error *error) {
         d->value[i] /= d->times[i];
         d->square[i] = sqrt(d->square[i]) / d->times[i];
     }
-    return NIB_OK;
+    for (size_t i = 0; i < cells; i++)
+        if (d->times[i] > 0) return NIB_OK;
+    return nib_fail(error, NIB_EINCONSISTENT, "nothing to draw: %s of table %s is nowhere a finite number",
+                    nib_table_column(d->table, d->measure)->name, nib_table_name(d->table));
 }
 
 static enum nib_plot_kind kind_of(const struct drawing *d, enum nib_plot_kind wanted) {
@@ -246,6 +249,16 @@ static void draw(const struct drawing *d, const struct nib_plot_request *r, enum
         nib_figure_number(figure, "log_x", by_factors(d));
         return;
     }
+    double low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < d->places.count * d->series.count; i++) {
+        if (d->times[i] == 0) continue;
+        low = fmin(low, d->value[i]);
+        high = fmax(high, d->value[i]);
+    }
+    bool far = (low > 0 && low > 0.5 * high) || (high < 0 && high < 0.5 * low); /* bars from zero would look all the same */
+    nib_figure_number(figure, "points", far && r->kind == NIB_PLOT_AUTO);
+    nib_figure_number(figure, "low", low);
+    nib_figure_number(figure, "high", high);
     put_texts(figure, "Places", &d->places);
     nib_figure_number(figure, "places", (double)d->places.count);
 }
