@@ -35,7 +35,7 @@ static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER",
                  "quantizers to compare; by default e2m1-fp32, e1m2-fp32, te-nvfp4 and ocp-mxfp4"),
     NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE",
-                  "change one arithmetic choice of every quantizer; may be repeated"),
+                  "change one arithmetic choice of every quantizer"),
     NIB_OPT_LIST(struct arguments, rotations, "rotate", 'r', "ROTATION",
                  "rotations along the reduction axis; results without one are always shown beside"),
     NIB_OPT_LIST(struct arguments, distributions, "dist", 'd', "DIST",

@@ -86,10 +86,8 @@ static enum nib_status list_features(const struct nib_gpu *gpu, const struct nib
 
 static enum nib_status json_info(const struct nib_call *call, const struct nib_gpu *gpu, const struct nib_gpu_device *d,
                                  const struct nib_table *table, struct nib_error *error) {
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "device", d->name);
     nib_json_integer(json, "major", d->major);
@@ -193,10 +191,8 @@ static enum nib_status print_check(const struct nib_call *call, const char *devi
                  (unsigned long long)totals->differing_rows, (unsigned long long)totals->rows, (unsigned long long)totals->quantized,
                  (unsigned long long)totals->products);
     if (call->common.json) {
-        char schema[64];
         struct nib_json *json;
-        nib_output_schema(call, schema);
-        status = nib_json_begin(stdout, schema, &json, error);
+        status = nib_output_json(call, &json, error);
         if (status != NIB_OK) return status;
         nib_json_text(json, "headline", headline);
         nib_json_text(json, "device", device);

@@ -213,10 +213,8 @@ static void print_terminal(const struct nib_call *call, const struct nib_stack_r
 
 static enum nib_status print_json(const struct nib_call *call, const char *ranking, struct nib_table *const tables[NIB_DEPTH_PARTS],
                                   struct nib_error *error) {
-    char schema[64];
     struct nib_json *json;
-    nib_output_schema(call, schema);
-    enum nib_status status = nib_json_begin(stdout, schema, &json, error);
+    enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "headline", ranking);
     for (int part = 0; part < NIB_DEPTH_PARTS; part++)
