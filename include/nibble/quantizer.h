@@ -49,7 +49,8 @@ NIB_API NIB_CHECK enum nib_status nib_quantizer_open(const char *name_or_path, c
 NIB_API NIB_CHECK enum nib_status nib_quantizer_parse(const char *text, size_t length, const char *label,
                                                       const struct nib_quantizer **out, struct nib_error *error);
 /* A copy with axes changed. `settings` are "axis=value" strings. An axis that does not apply, an
- * unknown axis or an unknown choice is NIB_EINVAL and the error lists what was expected. */
+ * unknown axis or an unknown choice is NIB_EINVAL and the error lists what was expected; an axis
+ * that is set twice is NIB_EINVAL too. */
 NIB_API NIB_CHECK enum nib_status nib_quantizer_with(const struct nib_quantizer *base, const char *const *settings,
                                                      size_t count, const struct nib_quantizer **out,
                                                      struct nib_error *error);

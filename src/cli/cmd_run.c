@@ -423,6 +423,9 @@ static enum nib_status act(struct context *c, struct nib_error *error) {
     if (computes && (status != NIB_OK || there)) nib_run_dismiss(c->ranks);
     if (status != NIB_OK || there) return status;
     if (c->arguments->dry_run) return list(c, error);
+    if (c->call->common.output == NULL && c->arguments->again == NULL && !c->call->common.json && !c->call->common.tsv)
+        nib_output_note(c->call, "without -o the results of the %zu points are only printed; -o FILE.h5 keeps them, and goes "
+                                 "on after an interruption", c->experiment->points);
     return c->arguments->merge > 0 ? merge(c, error) : compute(c, error);
 }
 

@@ -117,6 +117,8 @@ static enum nib_status adopt(struct reading *r, struct nib_experiment_axis *axis
     size_t place = e->axes; /* a setting takes the place of the file's axis */
     for (size_t i = 0; i < e->axes; i++)
         if (e->axis[i].parameter == axis->parameter) place = i;
+    if (status == NIB_OK && place < e->axes && r->document != NULL)
+        status = nib_fail(r->error, NIB_EINVAL, "%s is swept already; expected it in sweep or in set", name);
     if (status == NIB_OK && !sweep && axis->count == 1 && place == e->axes) {
         e->fixed[axis->parameter] = axis->values[0];
         free(axis->values);
@@ -203,17 +205,23 @@ static enum nib_status read_keep(struct reading *r, const struct nib_yaml_node *
     return status;
 }
 
-/* "quantizer=a,b" */
-static enum nib_status apply_setting(struct reading *r, const char *setting) {
+/* "quantizer=a,b"; the earlier settings are looked through for the same parameter. */
+static enum nib_status apply_setting(struct reading *r, const char *const *settings, size_t which) {
+    const char *setting = settings[which];
     struct nib_experiment_axis axis = {0};
     const char *equals = strchr(setting, '=');
     if (equals == NULL || equals == setting)
         return nib_fail(r->error, NIB_EINVAL, "setting \"%s\": expected parameter=value or parameter=value,value", setting);
+    size_t name = (size_t)(equals - setting);
+    for (size_t i = 0; i < which; i++)
+        if (strncmp(settings[i], setting, name + 1) == 0)
+            return nib_fail(r->error, NIB_EINVAL, "%.*s is set twice; expected all its values at once: %.*s=%.80s,%.80s",
+                            (int)name, setting, (int)name, setting, settings[i] + name + 1, equals + 1);
     char *copy = nib_experiment_keep(r->experiment, setting, r->error);
     if (copy == NULL) return NIB_ENOMEM;
-    copy[equals - setting] = '\0';
+    copy[name] = '\0';
     enum nib_status status = nib_job_parameter(&r->experiment->job, copy, &axis.parameter, r->error);
-    char *rest = copy + (equals - setting) + 1, *value;
+    char *rest = copy + name + 1, *value;
     while (status == NIB_OK && (value = strsep(&rest, ",")) != NULL) status = add_value(r, &axis, value);
     if (status != NIB_OK) {
         free(axis.values);
@@ -281,7 +289,7 @@ enum nib_status nib_experiment_parse(const char *text, const char *label, const 
     if (status == NIB_OK) status = read_keep(&r, record.keep);
     r.document = NULL; /* no longer the file's lines */
     r.folder = settings_folder;
-    for (size_t i = 0; status == NIB_OK && i < setting_count; i++) status = apply_setting(&r, settings[i]);
+    for (size_t i = 0; status == NIB_OK && i < setting_count; i++) status = apply_setting(&r, settings, i);
     if (status == NIB_OK) status = count_points(e, error);
     if (status == NIB_OK) status = nib_experiment_check(e, false, error);
     if (status == NIB_OK) status = nib_experiment_identify(e, error);

@@ -229,6 +229,16 @@ static enum nib_status apply_setting(struct nib_quantizer *q, const char *settin
     return status;
 }
 
+/* An axis twice is a mistake: nobody can mean both values. */
+static enum nib_status check_once(const char *const *settings, size_t i, struct nib_error *error) {
+    size_t length = strcspn(settings[i], "=") + 1;
+    for (size_t k = 0; k < i; k++)
+        if (strncmp(settings[k], settings[i], length) == 0)
+            return nib_fail(error, NIB_EINVAL, "axis %.*s is set twice: %.60s and %.60s", (int)length - 1, settings[i],
+                            settings[k], settings[i]);
+    return NIB_OK;
+}
+
 enum nib_status nib_quantizer_with(const struct nib_quantizer *base, const char *const *settings, size_t count,
                                    const struct nib_quantizer **out, struct nib_error *error) {
     struct nib_quantizer *q = nib_alloc(1, sizeof *q, "a quantizer", error);
@@ -238,7 +248,8 @@ enum nib_status nib_quantizer_with(const struct nib_quantizer *base, const char 
     q->block = nib_block_share(base->block);
     enum nib_status status = NIB_OK;
     for (size_t i = 0; i < count && status == NIB_OK; i++) {
-        status = apply_setting(q, settings[i], error);
+        status = check_once(settings, i, error);
+        if (status == NIB_OK) status = apply_setting(q, settings[i], error);
         size_t used = strlen(q->name);
         snprintf(q->name + used, sizeof q->name - used, "%s%s", i == 0 ? "+" : ",", settings[i]);
     }

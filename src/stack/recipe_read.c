@@ -122,8 +122,14 @@ static enum nib_status open_quantizer(const struct reading *r, const struct nib_
     const struct nib_quantizer *base = rule->quantizer;
     rule->quantizer = NULL;
     status = nib_quantizer_with(base, settings, count, &rule->quantizer, r->error);
+    size_t wrong = 0; /* the first setting that does not go with those before it */
+    const struct nib_quantizer *right;
+    while (status != NIB_OK && wrong + 1 < count && nib_quantizer_with(base, settings, wrong + 1, &right, NULL) == NIB_OK) {
+        nib_quantizer_close(right);
+        wrong++;
+    }
     nib_quantizer_close(base);
-    return blame(r, set, status);
+    return blame(r, nib_yaml_item(set, wrong), status);
 }
 
 static enum nib_status read_clamp(const struct reading *r, const struct nib_yaml_node *node,
