@@ -3,6 +3,7 @@
 #pragma once
 
 #include "launch.cuh"
+#include "quotient.h"
 
 enum FastRule { FAST_NV, FAST_MX, FAST_FP32 };           // te-nvfp4, ocp-mxfp4, FP32 scales by division
 enum FastElement { FAST_E2M1, FAST_HALVES };             // 0, 1/2, 1, 3/2, 2, 3, 4, 6; multiples of 1/2 to 7/2
@@ -74,18 +75,15 @@ template <int RULE> __device__ __forceinline__ FastScale fast_scale(uint32_t tab
     } else {
         s.divisor = __fdiv_rn(amax, largest);
         s.stored = __float_as_uint(s.divisor);
-        bool middle = s.divisor >= 0x1p-90f && s.divisor <= 0x1p100f; // quotients and their remainders stay normal where they count
         s.factor = bits == 0 ? 0.0f : __frcp_rn(s.divisor);
-        s.plain = middle || bits == 0;
+        s.plain = nib_quotient_holds(s.divisor) || bits == 0;
     }
     return s;
 }
 
-// x scaled. One reciprocal serves the block: quotient, remainder and correction give the rounded quotient of every bf16 number (all 2^23
-// significands of the divisor times 2^7 of the dividend were tried).
+// x scaled.
 template <int RULE> __device__ __forceinline__ float fast_scaled(float x, float factor, float divisor) {
-    float y = __fmul_rn(x, factor);
-    return RULE == FAST_FP32 ? __fmaf_rn(__fmaf_rn(-y, divisor, x), factor, y) : y;
+    return RULE == FAST_FP32 ? nib_quotient(x, factor, divisor) : __fmul_rn(x, factor);
 }
 // The absolute value is free as an operand of a multiplication.
 template <int RULE> __device__ __forceinline__ float fast_magnitude(float x, float factor, float divisor) {
