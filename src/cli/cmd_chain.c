@@ -12,6 +12,7 @@
 #include "cli/remember.h"
 #include "cli/signals.h"
 #include "io/hdf5_out.h"
+#include "io/json_out.h"
 #include "job/chain.h"
 #include "job/cite.h"
 #include "plot/figure.h"
@@ -231,6 +232,20 @@ static void print_conclusions(const struct variants *variants) {
     }
 }
 
+static enum nib_status print_json(const struct nib_call *call, const struct variants *variants, const struct nib_table *table,
+                                  struct nib_error *error) {
+    struct nib_json *json;
+    enum nib_status status = nib_output_json(call, &json, error);
+    if (status != NIB_OK) return status;
+    nib_output_parameters(call, json);
+    nib_json_array(json, "cases");
+    for (size_t v = 0; v < variants->count; v++) nib_json_text(json, NULL, variants->item[v].name);
+    nib_json_close(json);
+    nib_json_table(json, "rows", table);
+    nib_json_end(json);
+    return NIB_OK;
+}
+
 static enum nib_status print(const struct nib_call *call, const struct variants *variants, struct nib_error *error) {
     const struct arguments *a = call->options;
     bool machine = call->common.json || call->common.tsv, hidden[COLUMNS] = {false};
@@ -251,7 +266,7 @@ static enum nib_status print(const struct nib_call *call, const struct variants 
              a->norm ? "with" : "no", a->residual ? "with" : "no", (unsigned long long)call->common.seed,
              (unsigned long long)call->common.seed + (unsigned long long)a->seeds - 1);
     struct nib_layout layout = {headline, true, CASE, hidden};
-    status = nib_output_table(call, table, &layout, error);
+    status = call->common.json ? print_json(call, variants, table, error) : nib_output_table(call, table, &layout, error);
     if (status == NIB_OK && !machine) {
         putchar('\n');
         print_conclusions(variants);

@@ -206,6 +206,7 @@ static enum nib_status print_json(const struct nib_call *call, const struct nib_
     enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "headline", headline);
+    nib_output_parameters(call, json);
     nib_json_text(json, "objective", objectives[a->objective]);
     nib_json_table(json, "grids", table);
     if (crossings != NULL) nib_json_table(json, "crossovers", crossings);

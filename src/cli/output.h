@@ -28,6 +28,9 @@ void nib_output_schema(const struct nib_call *call, char out[64]);
 /* Begins a JSON object of the command's schema on stdout. */
 struct nib_json;
 NIB_CHECK enum nib_status nib_output_json(const struct nib_call *call, struct nib_json **out, struct nib_error *error);
+/* Adds the object "parameters": the positional arguments as "values", every option of the command that has a value, by
+ * default too, and the seed. "-" in a name becomes "_". */
+void nib_output_parameters(const struct nib_call *call, struct nib_json *json);
 
 /* Terminal styles; all are "" when the stream is no terminal, under NO_COLOR, or by --color never. */
 struct nib_style {
