@@ -66,7 +66,9 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         nib_signals_guard(part);
         snprintf(part, sizeof part, "%s.gp.part", name);
         nib_signals_guard(part);
+        struct nib_before before = nib_output_before(name);
         status = nib_plot_table(stored.table, &request, name, a->script, error);
+        nib_output_note_replaced(call, &before);
         nib_stored_table_free(&stored);
     }
     free(name);

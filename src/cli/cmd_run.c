@@ -434,6 +434,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write error, after which the journal is whole */
     enum nib_status status = check_options(&c, error);
     if (status == NIB_OK) status = nib_team_open(&c.rank, &c.ranks, error);
+    if (status == NIB_OK && c.rank > 0) call->common.quiet = true; /* rank 0 says it once */
     if (status == NIB_OK) {
         status = open_experiment(&c, error);
         bool opened = status == NIB_OK;

@@ -48,6 +48,15 @@ void nib_output_error(const struct nib_error *error);
 /* "nibble: note: TEXT" on stderr, unless --quiet. */
 void nib_output_note(const struct nib_call *call, const char *format, ...) NIB_PRINTF(2, 3);
 
+/* What stands where a file is going to be written; afterwards, whether the file took its place: a note says so. */
+struct nib_before {
+    const char *path;
+    bool there;
+    unsigned long long device, number;
+};
+struct nib_before nib_output_before(const char *path);
+void nib_output_note_replaced(const struct nib_call *call, const struct nib_before *before);
+
 /* Flushes stdout; a full disk or a closed pipe is NIB_EIO. */
 NIB_CHECK enum nib_status nib_output_flush(struct nib_error *error);
 
