@@ -82,7 +82,8 @@ NIB_COMMAND(plot) = {
     .description =
         "Draws a table of a result file with gnuplot. Axes of an experiment, or the text columns of another table, say what "
         "a row is: one of them goes along the abscissa, the others make the series. Standard errors are drawn where the "
-        "file has them; rows that fall together are averaged, which the figure says.",
+        "file has them; rows that fall together are averaged, which the figure says. Axes that repeat a measurement, seed and "
+        "skip, are not drawn unless --x names them: drawn are means over them, with standard errors from their spread.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),
