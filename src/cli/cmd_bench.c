@@ -26,7 +26,7 @@ static const char *const writes[] = {"packed", "values", "all", NULL};
 
 static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER",
-                 "quantizers to time; te-nvfp4 by default"),
+                 "quantizers to time; te-nvfp4 by default, or all of bench quantizers"),
     NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice"),
     NIB_OPT_TEXT(struct arguments, rotation, "rotate", 'r', "ROTATION", "rotate along the rows before quantizing"),
     NIB_OPT_INTEGER(struct arguments, elements, "elements", 'n', "N", 4096, INT64_C(1) << 34,
@@ -44,7 +44,8 @@ static const struct nib_option options[] = {
 static const struct nib_example examples[] = {
     {"nibble bench quantize", "te-nvfp4 on one thread"},
     {"nibble bench quantize -q te-nvfp4,ocp-mxfp4 --dtype bf16 --threads 2", "others, from bf16"},
-    {"nibble bench quantizers", "every built-in quantizer"},
+    {"nibble bench quantizers", "every built-in quantizer, in turn with te-nvfp4"},
+    {"nibble bench quantizers -q ocp-mxfp4", "one of them"},
     {"nibble bench gemm --threads 2", "products through matrix units, beside OpenBLAS"},
     {NULL, NULL},
 };
@@ -131,20 +132,19 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     static const char *const of_quantize[] = {"quantizer", "set", "rotate", "elements", "dtype", "write", NULL};
     static const char *const of_gemm[] = {"shape", NULL};
     const char *what = call->value_count > 0 ? call->values[0] : "quantize";
-    bool gemm = strcmp(what, "gemm") == 0, every = strcmp(what, "quantizers") == 0;
-    if (!gemm && !every && strcmp(what, "quantize") != 0)
+    bool gemm = strcmp(what, "gemm") == 0, in_turn = strcmp(what, "quantizers") == 0;
+    if (!gemm && !in_turn && strcmp(what, "quantize") != 0)
         return nib_fail(error, NIB_EINVAL, "bench \"%s\": expected quantize, quantizers or gemm", what);
     enum nib_status status = nib_options_refuse(call, gemm ? of_quantize : of_gemm,
                                                 gemm ? "goes with bench quantize" : "goes with bench gemm", error);
-    if (status == NIB_OK && every && nib_option_given(call, "quantizer"))
-        status = nib_fail(error, NIB_EINVAL, "bench quantizers times them all; --quantizer goes with bench quantize");
     if (status != NIB_OK) return status;
     if (gemm) return nib_bench_gemm(call, a->shape, a->seconds, a->isa, error);
     struct nib_table *table;
     status = nib_table_new("bench", columns, sizeof columns / sizeof *columns, &table, error);
     if (status != NIB_OK) return status;
     const struct nib_quantizer *yardstick = NULL;
-    if (every) status = nib_quantizer_open("te-nvfp4", &yardstick, error);
+    if (in_turn) status = nib_quantizer_open("te-nvfp4", &yardstick, error);
+    bool every = in_turn && a->quantizers.count == 0;
     struct nib_progress progress;
     nib_progress_start(&progress, call, "quantizers", every ? nib_embedded_count : a->quantizers.count);
     for (size_t i = 0; every && i < nib_embedded_count && status == NIB_OK; i++) {
@@ -152,11 +152,11 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         if (strcmp(nib_embedded_formats[i].kind, "quantizers") == 0)
             status = bench_one(call, nib_embedded_formats[i].name, yardstick, table, error);
     }
-    for (size_t i = 0; !every && i < a->quantizers.count && status == NIB_OK; i++) {
-        status = bench_one(call, a->quantizers.item[i], NULL, table, error);
+    for (size_t i = 0; i < a->quantizers.count && status == NIB_OK; i++) {
+        status = bench_one(call, a->quantizers.item[i], yardstick, table, error);
         nib_progress_step(&progress, 1, NULL);
     }
-    if (!every && a->quantizers.count == 0) status = bench_one(call, "te-nvfp4", NULL, table, error);
+    if (!in_turn && a->quantizers.count == 0) status = bench_one(call, "te-nvfp4", NULL, table, error);
     nib_progress_end(&progress);
     nib_quantizer_close(yardstick);
     if (status == NIB_OK) status = nib_output_table(call, table, NULL, error);

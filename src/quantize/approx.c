@@ -65,7 +65,8 @@ float nib_rcp_approx_ftz(float x) {
     int64_t a = segments[mantissa >> 16].a, b = segments[mantissa >> 16].b, c = segments[mantissa >> 16].c;
     int64_t n = (a * 16384 + 4046 - b * low + 2 * c * truncated_square(low)) >> 16;
     if (mantissa == 0) n = 1 << 24;
-    return copysignf(ldexpf((float)n, -24 - ((int)(bits >> 23 & 255) - 127)), x);
+    float power = nib_float_of_bits((254 - (bits >> 23 & 255)) << 23);
+    return copysignf((float)n * 0x1p-24f * power, x); /* exact, and normal */
 }
 
 float nib_flush(float x) {

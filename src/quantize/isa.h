@@ -43,6 +43,7 @@ struct nib_consts {
     bool mirrored;                                      /* code 8 + i stands for the negative of code i */
     float middle[7];                                    /* between the magnitudes */
     float int4_level[NIB_CODES], int4_value[NIB_CODES]; /* of the integers that IF4 may choose; in units of s */
+    uint32_t significand_reciprocal; /* bits of the reciprocal of the significand that all scales have */
     int32_t half_bits;                                  /* of the number that floor(a+0.5) lifts over the first tie */
     /* by the code of an 8-bit scale, for choices that are cheaper to tabulate; NaN: the reference */
     float factor_of_code[256], back_of_code[256];
@@ -143,6 +144,7 @@ struct nib_isa {
     bool (*screen)(const struct nib_consts *k, const float *b, const float *v, const float *s, const float *factor,
                    size_t blocks);
     nib_scale_stage *factor[NIB_AXIS_element_scale_COUNT];
+    nib_scale_stage *factor_of_power; /* rcp.approx.ftz of scales with one significand; NaN where it is not normal */
     nib_element_stage *encode[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_ENCODINGS];
     nib_philox_stage *philox;
     nib_stochastic_stage *stochastic[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_AXIS_sr_bits_COUNT];
@@ -152,9 +154,9 @@ struct nib_isa {
     /* Of squares, `across` beside each other in lines of 16 elements: the error stands at each line. */
     void (*square_sums)(const float *restrict terms, size_t blocks, size_t across, enum nib_summation summation,
                         float *restrict errors);
-    /* Block scales of the choice QuEST from the elements; `terms` is work space for as many. */
+    /* Block scales of the choice QuEST from the elements of blocks of 16 or 32. */
     void (*quest_scale)(const struct nib_consts *k, const float *restrict x, size_t blocks, unsigned size,
-                        float *restrict terms, float *restrict out);
+                        float *restrict out);
     void (*take_better)(const struct nib_verdict *verdict, size_t blocks, unsigned size, uint8_t *restrict codes,
                         const uint8_t *restrict other_codes);
     void (*pack)(const uint8_t *restrict codes, size_t count, uint8_t *restrict packed); /* count even */

@@ -98,6 +98,14 @@ static bool has_back_under(int dequantize) {
            dequantize == NIB_DEQUANTIZE_DOUBLE;
 }
 
+/* Whether all scales that are not special are powers of two times one number, by which elements are divided. */
+static bool divides_by_powers_of_one(const struct nib_quantizer *q, const struct nib_stages *out) {
+    int choice = q->axes.block_scale;
+    return (choice == NIB_BLOCK_SCALE_QUEST || choice == NIB_BLOCK_SCALE_POW2_3_4) &&
+           q->axes.element_scale == NIB_ELEMENT_X_DIV_S && q->axes.select == NIB_SELECT_NONE &&
+           q->block->scale->kind == NIB_SCALE_FP32 && out->bound == NULL && out->straight_through == NULL;
+}
+
 /* How factors without a stage are found. */
 static void choose_tables(const struct nib_quantizer *q, struct nib_stages *out) {
     const struct nib_scale *scale = q->block->scale;
@@ -428,6 +436,12 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     out->straight_through = axes->scale_ste == NIB_SCALE_STE_ON ? isa->straight_through : NULL;
     int element_scale = divides_by_power(q) ? NIB_ELEMENT_X_RS : axes->element_scale;
     out->factor = isa->factor[element_scale];
+    if (divides_by_powers_of_one(q, out)) {
+        float significand = axes->block_scale == NIB_BLOCK_SCALE_QUEST ? 1 : out->k.approx_3_4;
+        out->k.significand_reciprocal =
+            nib_bits_of_float(approx_reciprocal(significand)) + (nib_bits_of_float(significand) & NIB_BITS_INFINITY);
+        out->factor = isa->factor_of_power;
+    }
     out->operation = nib_element_operation(element_scale);
     enum nib_encoding encoding = encoding_of(q, t, out->operation);
     if (encoding == NIB_ENCODE_PRODUCTS) {

@@ -278,7 +278,7 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
         stages->isa->block_amax(p.x, blocks, w->block_size, t->amax);
         block_amaxes(w, t, blocks);
         if (stages->quest)
-            stages->isa->quest_scale(&stages->k, p.x, blocks, w->block_size, t->terms, t->base);
+            stages->isa->quest_scale(&stages->k, p.x, blocks, w->block_size, t->base);
         else
             stages->block_scale(&stages->k, t->b, t->base);
         nib_tile_scale(stages, t->base, blocks, &t->chosen);
