@@ -11,6 +11,7 @@ struct nib_ref_scale {
     float value;   /* s: what the arithmetic uses; differs from the code's value for some NaN and infinities */
     bool bad;      /* an amax is 0 or not finite: what choices named `double` turn into a scale of 1 */
     bool tiny;     /* floor(log2) of the block amax is below -126 */
+    bool empty;    /* the block amax is 0, or is flushed to it */
 };
 /* One element. */
 struct nib_ref_element {

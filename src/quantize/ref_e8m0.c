@@ -96,27 +96,27 @@ static float bottom_value(const struct nib_axes *axes) {
 }
 
 static struct nib_ref_scale of_nan(const struct nib_axes *axes, float v) {
-    if (axes->e8m0_nan == NIB_E8M0_NAN_00) return (struct nib_ref_scale){v, 0, bottom_value(axes), false, false};
-    if (axes->e8m0_nan == NIB_E8M0_NAN_FF_INF) return (struct nib_ref_scale){v, 0xFF, INFINITY, false, false};
-    return (struct nib_ref_scale){v, axes->e8m0_nan == NIB_E8M0_NAN_FF ? 0xFF : 0, NAN, false, false};
+    if (axes->e8m0_nan == NIB_E8M0_NAN_00) return (struct nib_ref_scale){v, 0, bottom_value(axes), false, false, false};
+    if (axes->e8m0_nan == NIB_E8M0_NAN_FF_INF) return (struct nib_ref_scale){v, 0xFF, INFINITY, false, false, false};
+    return (struct nib_ref_scale){v, axes->e8m0_nan == NIB_E8M0_NAN_FF ? 0xFF : 0, NAN, false, false, false};
 }
 
 static struct nib_ref_scale of_inf(const struct nib_axes *axes, float v) {
     switch ((enum nib_axis_e8m0_inf)axes->e8m0_inf) {
-    case NIB_E8M0_INF_FF_INF: return (struct nib_ref_scale){v, 0xFF, INFINITY, false, false};
-    case NIB_E8M0_INF_FF_NAN: return (struct nib_ref_scale){v, 0xFF, NAN, false, false};
-    case NIB_E8M0_INF_00_INF: return (struct nib_ref_scale){v, 0, INFINITY, false, false};
+    case NIB_E8M0_INF_FF_INF: return (struct nib_ref_scale){v, 0xFF, INFINITY, false, false, false};
+    case NIB_E8M0_INF_FF_NAN: return (struct nib_ref_scale){v, 0xFF, NAN, false, false, false};
+    case NIB_E8M0_INF_00_INF: return (struct nib_ref_scale){v, 0, INFINITY, false, false, false};
     case NIB_E8M0_INF_CLAMP:
     case NIB_AXIS_e8m0_inf_COUNT: break;
     }
     int exponent = (int)axes->exponent_max;
-    return (struct nib_ref_scale){v, (uint32_t)(exponent + 127), ldexpf(1, exponent), false, false};
+    return (struct nib_ref_scale){v, (uint32_t)(exponent + 127), ldexpf(1, exponent), false, false, false};
 }
 
 static struct nib_ref_scale power_of(const struct nib_quantizer *q, float v, float amax, bool bf16) {
     const struct nib_axes *axes = &q->axes;
     if (axes->e8m0_zero == NIB_E8M0_ZERO_ONE && (amax == 0 || !isfinite(amax)))
-        return (struct nib_ref_scale){v, 127, 1, false, false};
+        return (struct nib_ref_scale){v, 127, 1, false, false, false};
     if (isnan(v)) return of_nan(axes, v);
     if (isinf(v) && axes->scale_rounding == NIB_SCALE_ROUND_LOG2_EVEN_MINUS) return of_nan(axes, NAN);
     if (isinf(v)) return of_inf(axes, v);
@@ -130,9 +130,9 @@ static struct nib_ref_scale power_of(const struct nib_quantizer *q, float v, flo
     if (exponent > (int)axes->exponent_max && axes->e8m0_high == NIB_E8M0_HIGH_NAN) return of_nan(axes, NAN);
     if (exponent > (int)axes->exponent_max) exponent = (int)axes->exponent_max;
     if (exponent < -127 && amax != 0 && axes->e8m0_low == NIB_E8M0_LOW_WRAP)
-        return (struct nib_ref_scale){v, (uint32_t)(exponent + 127) & 0xFF, 0, false, false};
-    if (exponent <= -127) return (struct nib_ref_scale){v, 0, bottom_value(axes), false, false};
-    return (struct nib_ref_scale){v, (uint32_t)(exponent + 127), ldexpf(1, exponent), false, false};
+        return (struct nib_ref_scale){v, (uint32_t)(exponent + 127) & 0xFF, 0, false, false, false};
+    if (exponent <= -127) return (struct nib_ref_scale){v, 0, bottom_value(axes), false, false, false};
+    return (struct nib_ref_scale){v, (uint32_t)(exponent + 127), ldexpf(1, exponent), false, false, false};
 }
 
 struct nib_ref_scale nib_ref_e8m0(const struct nib_quantizer *q, float v, float amax, bool bf16) {

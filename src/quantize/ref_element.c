@@ -33,12 +33,15 @@ static float scaled(const struct nib_quantizer *q, const struct nib_tensor_scale
     const float S = t->encode, D = t->decode;
     float s = scale->value, r;
     if (s == 0 && q->axes.zero_scale == NIB_ZERO_SCALE_X0) return x * 0;
+    if (scale->empty && q->axes.zero_scale == NIB_ZERO_SCALE_EMPTY) return x * 0;
     if (s == 0 && q->axes.zero_scale == NIB_ZERO_SCALE_PLUS) return 0;
     if (s == 0 && q->axes.zero_scale == NIB_ZERO_SCALE_ONE) s = 1;
     switch ((enum nib_axis_element_scale)q->axes.element_scale) {
     case NIB_ELEMENT_X_RSRS_FMIN: return x * fminf(1.0f / (s * (1.0f / S)), FLT_MAX);
     case NIB_ELEMENT_X_RSRS_MIN: r = 1.0f / (s * (1.0f / S)); return x * (r > FLT_MAX ? FLT_MAX : r);
-    case NIB_ELEMENT_X_RSRS: return x * (1.0f / (s * (1.0f / S)));
+    case NIB_ELEMENT_X_RSRS:
+        if (q->axes.flush != NIB_FLUSH_ON) return x * (1.0f / (s * (1.0f / S)));
+        return nib_flush(nib_flush(x) * nib_flush(1.0f / nib_flush(s * nib_flush(1.0f / S))));
     case NIB_ELEMENT_X_RCP0: return x * rcp0(s * rcp0(S));
     case NIB_ELEMENT_X_RCP8: return x * rcp8(s * rcp8(S));
     case NIB_ELEMENT_X_OVER_S_RCP0: return x / (s * rcp0(S));

@@ -35,7 +35,9 @@ static float formula(const struct nib_quantizer *q, const struct nib_tensor_scal
                      float b, float expand) {
     const float S = t->encode, D = t->decode, Q = t->block_target, rQ = t->block_reciprocal;
     switch ((enum nib_axis_block_scale)q->axes.block_scale) {
-    case NIB_BLOCK_SCALE_B_X_SRQ: return (b * (S * rQ)) * expand;
+    case NIB_BLOCK_SCALE_B_X_SRQ:
+        if (q->axes.flush == NIB_FLUSH_ON) return nib_flush(nib_flush(b) * nib_flush(nib_flush(S) * rQ)) * expand;
+        return (b * (S * rQ)) * expand;
     case NIB_BLOCK_SCALE_S_X_BRQ:
         if (q->axes.flush == NIB_FLUSH_ON) return nib_flush(nib_flush(S) * nib_flush(nib_flush(b) * rQ)) * expand;
         return (S * nib_tensor_scale_rounded(q, t, b * rQ)) * expand;
@@ -126,12 +128,16 @@ static uint32_t scale_code(const struct nib_quantizer *q, const struct nib_tenso
 struct nib_ref_scale nib_ref_scale_of(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const float *x,
                                       size_t count, float amax, float expand) {
     const struct nib_axes *axes = &q->axes;
-    if (q->block->scale->kind == NIB_SCALE_E8M0)
-        return nib_ref_e8m0(q, formula(q, t, x, count, amax, 1), amax, t->bf16);
+    const bool empty = amax == 0 || (axes->flush == NIB_FLUSH_ON && amax < 0x1p-126f);
+    if (q->block->scale->kind == NIB_SCALE_E8M0) {
+        struct nib_ref_scale e = nib_ref_e8m0(q, formula(q, t, x, count, amax, 1), amax, t->bf16);
+        e.empty = empty;
+        return e;
+    }
     float v = formula(q, t, x, count, amax, expand);
     if (axes->tensor_zero == NIB_TENSOR_ZERO_SCALES && t->amax == 0 && q->block->has_tensor_scale) v = 0;
     if (v == 0 && axes->scale_if_zero > 0) v = axes->scale_if_zero;
-    struct nib_ref_scale s = {.before = bounded(axes, v)};
+    struct nib_ref_scale s = {.before = bounded(axes, v), .empty = empty};
     s.bad = amax == 0 || !isfinite(amax) || t->amax == 0 || !isfinite(t->amax);
     s.code = scale_code(q, t, amax, s.before);
     if (s.code == 0) s.code = (uint32_t)axes->code_if_zero;

@@ -68,10 +68,10 @@ static uint8_t dither(float y, uint32_t r) {
     return nearest(copysignf(t, y));
 }
 
-/* An integer sum on the bits; where it leaves the numbers of one sign, y itself is rounded. */
+/* An integer sum on the bits; where it leaves the numbers of one sign it is the pattern of a NaN, which becomes 6. */
 static uint8_t mslk(float y, uint32_t r) {
     float t = nib_float_of_bits(nib_bits_of_float(y) + (r & 0x3FFFFFu) - 0x1FFFFFu);
-    return nearest(isnan(t) || isinf(y) || signbit(t) != signbit(y) ? y : t);
+    return isnan(t) ? 7 : nearest(t);
 }
 
 static float to_bf16(float x) {

@@ -38,7 +38,7 @@ static bool is_special(const struct nib_stages *stages, const struct nib_scratch
     }
     if (t->b[i] > s * k->ratio_high) return true;
     if (!(t->b[i] * *factor < k->y_high) && !isinf(k->y_high)) return true;
-    if (s == 0 && t->b[i] == 0 && axes->zero_scale == NIB_ZERO_SCALE_ONE) {
+    if (s == 0 && t->b[i] == 0 && (axes->zero_scale == NIB_ZERO_SCALE_ONE || axes->zero_scale == NIB_ZERO_SCALE_EMPTY)) {
         *factor = stages->operation == NIB_MULTIPLY ? 0 : INFINITY;
         return false;
     }
@@ -49,7 +49,7 @@ static bool is_special(const struct nib_stages *stages, const struct nib_scratch
         *factor = stages->operation == NIB_MULTIPLY ? 0 : INFINITY; /* either way x*0 */
         return false;
     }
-    if (s == 0 && axes->zero_scale != NIB_ZERO_SCALE_FORMULA) return true;
+    if (s == 0 && axes->zero_scale != NIB_ZERO_SCALE_FORMULA) return true; /* subnormal amaxes flushed to 0 included */
     return !(*factor < INFINITY) || (stages->operation == NIB_DIVIDE && *factor == 0);
 }
 

@@ -1,61 +1,12 @@
 /* te-nvfp4 against an oracle that shares nothing with the library: MPFR at 24 bits with binary32's exponent range
- * replays each rounding of TransformerEngine's formulas (core_nvfp4.cuh), and E4M3 and E2M1 are exact rational searches
- * over their values. Then the statistics of the quantizers on Gaussian numbers against the published ones. */
+ * replays each rounding of TransformerEngine's formulas (core_nvfp4.cuh), and E4M3 and E2M1 are exact searches over
+ * their values. Then the statistics of the quantizers on Gaussian numbers against the published ones. */
 #include "nib_test.h"
 
-#include <gmp.h>
-#include <math.h>
-#include <mpfr.h>
 #include <nibble/quantize.h>
 
 #include "job/sample.h"
-
-/* ---- binary32 arithmetic, one correct rounding each, subnormals included */
-
-static void as_binary32(void) {
-    mpfr_set_default_prec(24);
-    mpfr_set_emin(-148);
-    mpfr_set_emax(128);
-}
-enum operation { MULTIPLY, DIVIDE };
-static float rounded(enum operation operation, float a, float b) {
-    mpfr_t x, y, z;
-    mpfr_inits(x, y, z, (mpfr_ptr)0);
-    mpfr_set_flt(x, a, MPFR_RNDN);
-    mpfr_set_flt(y, b, MPFR_RNDN);
-    int ternary = operation == MULTIPLY ? mpfr_mul(z, x, y, MPFR_RNDN) : mpfr_div(z, x, y, MPFR_RNDN);
-    mpfr_subnormalize(z, ternary, MPFR_RNDN);
-    float result = mpfr_get_flt(z, MPFR_RNDN);
-    mpfr_clears(x, y, z, (mpfr_ptr)0);
-    return result;
-}
-
-/* ---- nearest of a list of values, ties to the even index, saturating */
-
-static unsigned nearest(const double *values, unsigned count, float magnitude) {
-    mpq_t x, low, high;
-    unsigned best = 0;
-    if (isinf(magnitude)) return count - 1;
-    mpq_inits(x, low, high, (mpq_ptr)0);
-    mpq_set_d(x, (double)magnitude);
-    while (best + 1 < count) {
-        mpq_set_d(low, values[best]);
-        mpq_set_d(high, values[best + 1]);
-        mpq_add(low, low, high);
-        mpq_set_ui(high, 1, 2);
-        mpq_mul(low, low, high);
-        int side = mpq_cmp(x, low);
-        if (side < 0 || (side == 0 && best % 2 == 0)) break;
-        best++;
-    }
-    mpq_clears(x, low, high, (mpq_ptr)0);
-    return best;
-}
-static const double e2m1[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
-static double e4m3[127];
-static void fill_e4m3(void) {
-    for (int code = 0; code < 127; code++) e4m3[code] = code < 8 ? ldexp(code, -9) : ldexp(8 + code % 8, code / 8 - 10);
-}
+#include "oracle_binary32.h"
 
 struct expected {
     unsigned scale;
@@ -66,19 +17,19 @@ struct expected {
 static struct expected oracle(float g, const float *x) {
     const float largest = 0x1.fffffep+127f;
     struct expected out;
-    float S = g == 0 ? 1 : fminf(rounded(DIVIDE, 2688, g), largest), b = 0;
+    float S = g == 0 ? 1 : fminf(oracle_div(2688, g), largest), b = 0;
     if (S == 0) S = 1;
     for (int i = 0; i < 16; i++) b = fmaxf(b, fabsf(x[i]));
-    float k = rounded(MULTIPLY, S, rounded(DIVIDE, 1, 6));
-    out.scale = nearest(e4m3, 127, fminf(rounded(MULTIPLY, b, k), largest));
-    float sf = (float)e4m3[out.scale];
-    float enc = fminf(rounded(DIVIDE, 1, rounded(MULTIPLY, sf, rounded(DIVIDE, 1, S))), largest);
-    float factor = rounded(MULTIPLY, rounded(MULTIPLY, sf, g), rounded(DIVIDE, 1, 2688));
+    float k = oracle_mul(S, oracle_div(1, 6));
+    out.scale = oracle_e4m3_code(fminf(oracle_mul(b, k), largest));
+    float sf = (float)oracle_e4m3_value(out.scale);
+    float enc = fminf(oracle_div(1, oracle_mul(sf, oracle_div(1, S))), largest);
+    float factor = oracle_mul(oracle_mul(sf, g), oracle_div(1, 2688));
     for (int i = 0; i < 16; i++) {
-        unsigned magnitude = nearest(e2m1, 8, fabsf(rounded(MULTIPLY, x[i], enc)));
+        unsigned magnitude = oracle_nearest(oracle_e2m1, 8, fabsf(oracle_mul(x[i], enc)), false);
         bool negative = signbit(x[i]);
         out.code[i] = (uint8_t)(magnitude | (unsigned)negative << 3);
-        float value = rounded(MULTIPLY, (float)e2m1[magnitude], factor);
+        float value = oracle_mul((float)oracle_e2m1[magnitude], factor);
         out.value[i] = negative ? -value : value;
     }
     return out;
@@ -94,7 +45,7 @@ static uint32_t next(void) {
 static void random_block(float g, float *x) {
     float b = g * ldexpf((float)(1 + next() % 4096) / 4096, -(int)(next() % 3 == 0 ? next() % 30 : next() % 3));
     for (int i = 0; i < 16; i++) {
-        float tie = (float)(e2m1[next() % 7] + e2m1[next() % 7 + 1]) / 2;
+        float tie = (float)(oracle_e2m1[next() % 7] + oracle_e2m1[next() % 7 + 1]) / 2;
         x[i] = next() % 3 == 0 ? b * tie / 6 : b * (float)(next() % 65537) / 65536;
         if (next() % 32 == 0) x[i] = 0;
         if (next() % 32 == 0) x[i] = (float)next() * 0x1p-149f;
@@ -108,8 +59,7 @@ static void te_nvfp4_equals_the_oracle(void) {
     struct nib_error error;
     static const float amaxes[] = {2688, 0.6875f, 1.75f, 7.75f, 448, 0x1p-120f, 0x1.8p+126f, 3.0f, 0, 0x1p-140f};
     NIB_OK_OR_FAIL(nib_quantizer_open("te-nvfp4", &q, &error), error);
-    as_binary32();
-    fill_e4m3();
+    oracle_as_binary32();
     int blocks = nib_test_full() ? 200000 : 4000;
     struct nib_quantized out;
     NIB_OK_OR_FAIL(nib_quantized_alloc(q, 1, 16, NIB_ALONG_COLS, 15, &out, &error), error);
