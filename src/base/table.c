@@ -1,4 +1,4 @@
-#include <nibble/table.h>
+#include "base/table.h"
 
 #include "base/error.h"
 #include "base/memory.h"
@@ -102,4 +102,17 @@ int64_t nib_table_integer(const struct nib_table *table, size_t row, size_t colu
 
 double nib_table_real(const struct nib_table *table, size_t row, size_t column) {
     return cell_of(table, row, column)->real;
+}
+
+bool nib_table_find_column(const struct nib_table *table, const char *name, size_t *out) {
+    for (size_t i = 0; i < table->column_count; i++)
+        if (strcmp(table->columns[i].name, name) == 0) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+bool nib_table_is(const struct nib_table *table, size_t row, size_t column, const char *text) {
+    return strcmp(nib_table_text(table, row, column), text) == 0;
 }

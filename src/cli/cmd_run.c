@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "base/table.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/remember.h"
@@ -240,7 +241,7 @@ static enum nib_status print(const struct context *c, const struct nib_table *re
 
 static const char *stored_digest(const struct nib_table *pairs, const char *name) {
     for (size_t i = 0; i < nib_table_rows(pairs); i++)
-        if (strcmp(nib_table_text(pairs, i, 0), name) == 0) return nib_table_text(pairs, i, 1);
+        if (nib_table_is(pairs, i, 0, name)) return nib_table_text(pairs, i, 1);
     return "";
 }
 

@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "io/json_out.h"
+#include "job/gpu_report.h"
 #include "job/gpu_stack.h"
 
 struct bar {
@@ -22,9 +23,10 @@ static void advance(void *context, const char *recipe, size_t done, size_t total
 }
 
 static enum nib_status print(const struct nib_call *call, const char *device, const struct nib_table *report, const struct nib_table *summary,
-                             const struct nib_gpu_stack_totals *t, struct nib_error *error) {
+                             const struct nib_gpu_totals *t, struct nib_error *error) {
     const struct nib_gpu_arguments *arguments = call->options;
     char headline[320];
+    const uint64_t not_run = t->not_run + t->without_counterpart; /* what follows a product is said in its row */
     int used = snprintf(headline, sizeof headline, "%s: ", device);
     if (t->differing_rows == 0)
         used += snprintf(headline + used, sizeof headline - (size_t)used, "0 differences");
@@ -43,7 +45,7 @@ static enum nib_status print(const struct nib_call *call, const char *device, co
         nib_json_unsigned(json, "rotated_values", t->rotated);
         nib_json_unsigned(json, "product_outputs", t->products);
         nib_json_unsigned(json, "differing_rows", t->differing_rows);
-        nib_json_unsigned(json, "rows_not_run", t->not_run);
+        nib_json_unsigned(json, "rows_not_run", not_run);
         nib_json_table(json, "rows", report);
         nib_json_end(json);
         return NIB_OK;
@@ -53,7 +55,7 @@ static enum nib_status print(const struct nib_call *call, const char *device, co
     hidden[NIB_GPU_STACK_MODULE] = !arguments->all;
     hidden[NIB_GPU_STACK_LAYER] = !arguments->all;
     nib_output_aligned(call, arguments->all ? report : summary, &(struct nib_layout){headline, true, NIB_GPU_STACK_RECIPE, hidden}, stdout);
-    printf("\n%llu rows compared, %llu not run on this device.\n", (unsigned long long)(t->rows - t->not_run), (unsigned long long)t->not_run);
+    printf("\n%llu rows compared, %llu not run on this device.\n", (unsigned long long)(t->rows - not_run), (unsigned long long)not_run);
     return NIB_OK;
 }
 
@@ -61,7 +63,7 @@ static enum nib_status compare(struct nib_call *call, const struct nib_gpu *gpu,
                                struct nib_error *error) {
     const struct nib_gpu_arguments *a = call->options;
     struct nib_table *report = NULL, *summary = NULL;
-    struct nib_gpu_stack_totals totals;
+    struct nib_gpu_totals totals;
     struct nib_gpu_device device;
     struct bar bar = {.call = call};
     const struct nib_gpu_stack_request request = {.gpu = gpu, .input = input, .recipes = recipes, .recipe_count = a->recipes.count,
@@ -71,7 +73,7 @@ static enum nib_status compare(struct nib_call *call, const struct nib_gpu *gpu,
     if (status == NIB_OK) status = nib_gpu_stack_run(&request, &report, error);
     nib_progress_end(&bar.progress);
     if (status != NIB_OK) return status;
-    nib_gpu_stack_totals_of(report, &totals);
+    nib_gpu_report_totals(report, &totals);
     call->check_failed = totals.differing_rows > 0;
     status = nib_gpu_stack_summary(report, &summary, error);
     if (status == NIB_OK) status = print(call, device.name, report, summary, &totals, error);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "base/table.h"
 #include "format/registry.h"
 #include "io/provenance.h"
 
@@ -26,8 +27,7 @@ static const char *file_of(const struct nib_experiment *e, const char *name) {
 
 static bool is_stored(const struct nib_stored_experiment *stored, const char *format, const char *sha256) {
     for (size_t i = 0; i < nib_table_rows(stored->formats); i++)
-        if (strcmp(nib_table_text(stored->formats, i, 0), format) == 0 &&
-            strcmp(nib_table_text(stored->formats, i, 1), sha256) == 0)
+        if (nib_table_is(stored->formats, i, 0, format) && nib_table_is(stored->formats, i, 1, sha256))
             return true;
     return false;
 }

@@ -2,6 +2,7 @@
 #include "job/bias.h"
 
 #include "base/error.h"
+#include "base/table.h"
 #include "base/fpenv.h"
 #include <math.h>
 #include <stdio.h>
@@ -104,7 +105,7 @@ static enum nib_status summarize(const struct nib_bias_result *result, name_of *
         name(nib_bias_view_at(result, v), class, sizeof class);
         bool seen = false;
         for (size_t row = 0; row < nib_table_rows(table) && !seen; row++)
-            seen = strcmp(nib_table_text(table, row, CLASS), class) == 0;
+            seen = nib_table_is(table, row, CLASS, class);
         if (!seen && !add_class(result, table, name, class, v))
             status = nib_fail(error, NIB_ENOMEM, "result table: out of memory");
     }

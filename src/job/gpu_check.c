@@ -293,10 +293,10 @@ enum nib_status nib_gpu_check_rest(const struct nib_gpu_check_request *request, 
         status = status == NIB_OK ? nib_gpu_report_add(report, &what, &counts, error) : nib_gpu_report_failure(report, &what, status, error);
     }
     if (status == NIB_OK && !device.native_fp4_convert)
-        status = nib_gpu_report_skip(report, &(struct nib_gpu_case){"convert", "cvt.rn.satfinite.e2m1x2", "", "fp32", "", "rne", ""}, "not run on this device",
+        status = nib_gpu_report_skip(report, &(struct nib_gpu_case){"convert", "cvt.rn.satfinite.e2m1x2", "", "fp32", "", "rne", ""}, NIB_GPU_NOT_RUN,
                                      "needs sm_100a or sm_120a; the kernels used arithmetic of their own", error);
     if (status == NIB_OK && !device.native_fp4_stochastic)
-        status = nib_gpu_report_skip(report, &(struct nib_gpu_case){"convert", "cvt.rs.satfinite.e2m1x4", "", "fp32", "", "sr", ""}, "not run on this device",
+        status = nib_gpu_report_skip(report, &(struct nib_gpu_case){"convert", "cvt.rs.satfinite.e2m1x4", "", "fp32", "", "sr", ""}, NIB_GPU_NOT_RUN,
                                      "needs sm_100a or sm_103a", error);
     return status;
 }

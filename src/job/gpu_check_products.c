@@ -127,7 +127,7 @@ static enum nib_status run_instruction(const struct nib_gpu_check_request *reque
     const struct nib_unit *unit;
     struct nib_gpu_case what = {"mma", mma->name, "", "", "", "", ""};
     const char *name = nib_gpu_unit_of(mma->name, major, &a, &b);
-    if (!mma->runs_here) return nib_gpu_report_skip(report, &what, "not run on this device", mma->why_not, error);
+    if (!mma->runs_here) return nib_gpu_report_skip(report, &what, NIB_GPU_NOT_RUN, mma->why_not, error);
     if (name == NULL) return nib_gpu_report_skip(report, &what, "no emulator counterpart yet", "no model of this instruction on this device", error);
     enum nib_status status = nib_unit_open(name, &unit, error);
     if (status != NIB_OK) return status;
@@ -238,7 +238,7 @@ enum nib_status nib_gpu_check_cublaslt(const struct nib_gpu_check_request *reque
         const struct nib_unit *unit;
         if (request->progress != NULL) request->progress(request->context, products[i].name, i, 5);
         if (device.cublaslt == 0) {
-            status = nib_gpu_report_skip(report, &what, "not run on this device", "cuBLASLt was not found on this machine", error);
+            status = nib_gpu_report_skip(report, &what, NIB_GPU_NOT_RUN, "cuBLASLt was not found on this machine", error);
             continue;
         }
         if (device.major != 9) {
@@ -259,7 +259,7 @@ enum nib_status nib_gpu_check_cublaslt(const struct nib_gpu_check_request *reque
                 status = nib_gpu_report_add(report, &what, &counts, error);
             } else if (status == NIB_EUNAVAILABLE) { /* the library has no such product here */
                 struct nib_error reason = error == NULL ? (struct nib_error){0} : *error;
-                status = nib_gpu_report_skip(report, &what, "not run on this device", reason.text, error);
+                status = nib_gpu_report_skip(report, &what, NIB_GPU_NOT_RUN, reason.text, error);
             } else {
                 status = nib_gpu_report_failure(report, &what, status, error);
             }

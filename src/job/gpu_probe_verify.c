@@ -51,7 +51,7 @@ static enum nib_status load_exactly(const char *folder, const char *name, size_t
 static enum nib_status missing(struct nib_table *report, const struct nib_gpu_case *what, const char *file, struct nib_error *error) {
     char why[96];
     snprintf(why, sizeof why, "%s is not in the folder", file);
-    return nib_gpu_report_skip(report, what, "not run on this device", why, error);
+    return nib_gpu_report_skip(report, what, NIB_GPU_NOT_RUN, why, error);
 }
 
 static float number(const uint8_t *x, size_t i) {

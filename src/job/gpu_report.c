@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/table.h"
 
 static const struct nib_column columns[NIB_GPU_COLUMNS] = {
     {"part", "Part", "", "which kernel", NIB_COLUMN_TEXT, 0},
@@ -24,10 +25,6 @@ static const struct nib_column columns[NIB_GPU_COLUMNS] = {
     {"result", "Result", "", "equal, DIFFERS, or why nothing was compared", NIB_COLUMN_TEXT, 0},
     {"first", "First difference", "", "stage and place of the first difference, and both values; or the reason", NIB_COLUMN_TEXT, 0},
 };
-
-static const char different[] = "DIFFERS";
-static const char failed[] = "FAILED";
-static const char not_run[] = "not run on this device";
 
 enum nib_status nib_gpu_report_new(struct nib_table **out, struct nib_error *error) {
     return nib_table_new("gpu_check", columns, NIB_GPU_COLUMNS, out, error);
@@ -60,7 +57,7 @@ enum nib_status nib_gpu_report_add(struct nib_table *report, const struct nib_gp
     const uint64_t numbers[] = {c->calls, c->compared, c->tensor, c->scales, c->codes, c->bytes, c->values};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         nib_table_set_integer(report, row, NIB_GPU_CALLS + i, (int64_t)numbers[i]);
-    nib_table_set_text(report, row, NIB_GPU_RESULT, nib_gpu_counts_different(c) > 0 ? different : "equal");
+    nib_table_set_text(report, row, NIB_GPU_RESULT, nib_gpu_counts_different(c) > 0 ? NIB_GPU_DIFFERS : NIB_GPU_EQUAL);
     nib_table_set_text(report, row, NIB_GPU_FIRST, c->first);
     return NIB_OK;
 }
@@ -79,27 +76,29 @@ enum nib_status nib_gpu_report_failure(struct nib_table *report, const struct ni
     if (status != NIB_EIO && status != NIB_EUNAVAILABLE && status != NIB_EINVAL) return status;
     struct nib_error reason = {0};
     if (error != NULL) reason = *error;
-    status = nib_gpu_report_skip(report, what, failed, reason.text, error);
+    status = nib_gpu_report_skip(report, what, NIB_GPU_FAILED, reason.text, error);
     if (status == NIB_OK && error != NULL) *error = (struct nib_error){0};
     return status;
 }
 
-static bool is(const struct nib_table *table, size_t row, size_t column, const char *text) {
-    return strcmp(nib_table_text(table, row, column), text) == 0;
-}
-
 void nib_gpu_report_totals(const struct nib_table *report, struct nib_gpu_totals *out) {
+    size_t part = 0, compared = 0, result = 0;
     memset(out, 0, sizeof *out);
+    if (!nib_table_find_column(report, "part", &part) || !nib_table_find_column(report, "compared", &compared) ||
+        !nib_table_find_column(report, "result", &result))
+        return;
     out->rows = nib_table_rows(report);
     for (size_t row = 0; row < out->rows; row++) {
-        uint64_t compared = (uint64_t)nib_table_integer(report, row, NIB_GPU_COMPARED);
-        if (is(report, row, NIB_GPU_PART, "quantize")) out->quantized += compared;
-        if (is(report, row, NIB_GPU_PART, "mma") || is(report, row, NIB_GPU_PART, "cublaslt")) out->products += compared;
-        if (is(report, row, NIB_GPU_RESULT, different) || is(report, row, NIB_GPU_RESULT, failed))
+        const char *name = nib_table_text(report, row, part), *said = nib_table_text(report, row, result);
+        uint64_t count = (uint64_t)nib_table_integer(report, row, compared);
+        if (strcmp(name, "quantize") == 0) out->quantized += count;
+        if (strcmp(name, "rotate") == 0) out->rotated += count;
+        if (strcmp(name, "mma") == 0 || strcmp(name, "cublaslt") == 0 || strcmp(name, "product") == 0) out->products += count;
+        if (strcmp(said, NIB_GPU_DIFFERS) == 0 || strcmp(said, NIB_GPU_FAILED) == 0)
             out->differing_rows++;
-        else if (is(report, row, NIB_GPU_RESULT, not_run))
+        else if (strcmp(said, NIB_GPU_NOT_RUN) == 0)
             out->not_run++;
-        else if (!is(report, row, NIB_GPU_RESULT, "equal"))
+        else if (strcmp(said, NIB_GPU_EQUAL) != 0)
             out->without_counterpart++;
     }
 }
@@ -109,7 +108,7 @@ static size_t summary_row(const struct nib_table *summary, const struct nib_tabl
     static const size_t keys[] = {NIB_GPU_PART, NIB_GPU_NAME, NIB_GPU_ROTATION};
     for (size_t s = nib_table_rows(summary); s-- > 0;) {
         bool same = true;
-        for (size_t k = 0; k < 3 && same; k++) same = is(summary, s, keys[k], nib_table_text(report, row, keys[k]));
+        for (size_t k = 0; k < 3 && same; k++) same = nib_table_is(summary, s, keys[k], nib_table_text(report, row, keys[k]));
         bool ran = nib_table_integer(report, row, NIB_GPU_CALLS) > 0, summary_ran = nib_table_integer(summary, s, NIB_GPU_CALLS) > 0;
         if (same && ran == summary_ran) return s;
     }
@@ -124,7 +123,7 @@ enum nib_status nib_gpu_report_summary(const struct nib_table *report, struct ni
     const size_t rows = nib_table_rows(report);
     for (size_t i = 0; i < rows * sizeof parts / sizeof *parts; i++) {
         size_t row = i % rows;
-        if (!is(report, row, NIB_GPU_PART, parts[i / rows])) continue;
+        if (!nib_table_is(report, row, NIB_GPU_PART, parts[i / rows])) continue;
         size_t s = summary_row(summary, report, row);
         bool fresh = s == SIZE_MAX;
         if (fresh) s = nib_table_row(summary);
@@ -135,12 +134,12 @@ enum nib_status nib_gpu_report_summary(const struct nib_table *report, struct ni
         for (size_t c = NIB_GPU_PART; c <= NIB_GPU_INPUTS; c++) {
             if (fresh)
                 nib_table_set_text(summary, s, c, nib_table_text(report, row, c));
-            else if (!is(summary, s, c, nib_table_text(report, row, c)))
+            else if (!nib_table_is(summary, s, c, nib_table_text(report, row, c)))
                 nib_table_set_text(summary, s, c, "all");
         }
         for (size_t c = NIB_GPU_CALLS; c <= NIB_GPU_VALUES; c++)
             nib_table_set_integer(summary, s, c, nib_table_integer(summary, s, c) + nib_table_integer(report, row, c));
-        if (fresh || (is(summary, s, NIB_GPU_RESULT, "equal") && !is(report, row, NIB_GPU_RESULT, "equal"))) {
+        if (fresh || (nib_table_is(summary, s, NIB_GPU_RESULT, NIB_GPU_EQUAL) && !nib_table_is(report, row, NIB_GPU_RESULT, NIB_GPU_EQUAL))) {
             nib_table_set_text(summary, s, NIB_GPU_RESULT, nib_table_text(report, row, NIB_GPU_RESULT));
             nib_table_set_text(summary, s, NIB_GPU_FIRST, nib_table_text(report, row, NIB_GPU_FIRST));
         }

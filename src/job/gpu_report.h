@@ -5,6 +5,12 @@
 
 #include <nibble/table.h>
 
+/* What stands in the result column of a comparison. */
+#define NIB_GPU_EQUAL "equal"
+#define NIB_GPU_DIFFERS "DIFFERS"
+#define NIB_GPU_FAILED "FAILED"
+#define NIB_GPU_NOT_RUN "not run on this device"
+
 /* Columns of the report. */
 enum nib_gpu_column {
     NIB_GPU_PART, NIB_GPU_NAME, NIB_GPU_AXIS, NIB_GPU_TYPE, NIB_GPU_ROTATION, NIB_GPU_ROUNDING, NIB_GPU_INPUTS,
@@ -27,10 +33,10 @@ struct nib_gpu_counts {
 };
 
 NIB_CHECK enum nib_status nib_gpu_report_new(struct nib_table **out, struct nib_error *error);
-/* A row with what was counted: "equal" or "DIFFERS". */
+/* A row with what was counted: NIB_GPU_EQUAL or NIB_GPU_DIFFERS. */
 NIB_CHECK enum nib_status nib_gpu_report_add(struct nib_table *report, const struct nib_gpu_case *what,
                                              const struct nib_gpu_counts *counts, struct nib_error *error);
-/* A row that could not run: `result` is "not run on this device" or "no emulator counterpart yet". */
+/* A row that could not run: `result` is NIB_GPU_NOT_RUN or "no emulator counterpart yet". */
 NIB_CHECK enum nib_status nib_gpu_report_skip(struct nib_table *report, const struct nib_gpu_case *what,
                                               const char *result, const char *why, struct nib_error *error);
 /* A row whose kernel failed: it counts as a difference, and the check goes on. Statuses that are no failure of the device
@@ -41,9 +47,10 @@ uint64_t nib_gpu_counts_different(const struct nib_gpu_counts *counts);
 /* Notes the first difference; later ones only count. */
 void nib_gpu_counts_note(struct nib_gpu_counts *counts, const char *format, ...) NIB_PRINTF(2, 3);
 
-/* Totals over a whole report. */
+/* Totals over a whole report, this one or that of job/gpu_stack.h. Every other result than the four words is that of a row
+ * without a counterpart. */
 struct nib_gpu_totals {
-    uint64_t rows, quantized, products, differing_rows, not_run, without_counterpart;
+    uint64_t rows, quantized, rotated, products, differing_rows, not_run, without_counterpart;
 };
 void nib_gpu_report_totals(const struct nib_table *report, struct nib_gpu_totals *out);
 /* One row per part, name and rotation, summed. */

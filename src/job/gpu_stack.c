@@ -7,9 +7,11 @@
 #include "base/error.h"
 #include "base/fpenv.h"
 #include "base/memory.h"
+#include "base/table.h"
 #include "core/convert.h"
 #include "format/quantizer.h"
 #include "job/gpu_compare.h"
+#include "job/gpu_report.h"
 #include "rotate/rotation.h"
 #include "stack/linear.h"
 
@@ -30,7 +32,6 @@ static const struct nib_column columns[NIB_GPU_STACK_COLUMNS] = {
     {"first", "First difference", "", "place of the first difference, and both values; or the reason", NIB_COLUMN_TEXT, 0},
 };
 static const char part_rotate[] = "rotate", part_quantize[] = "quantize", part_product[] = "product";
-static const char equal[] = "equal", differs[] = "DIFFERS", failed[] = "FAILED", not_run[] = "not run on this device";
 
 /* What the observer of one recipe's run knows. */
 struct checker {
@@ -72,10 +73,12 @@ static enum nib_status put(struct checker *c, const struct row *at, const struct
 /* The row of a comparison that ended with `status`; what is no failure of the device comes back unchanged. */
 static enum nib_status conclude(struct checker *c, const struct row *at, const struct nib_gpu_counts *counts, enum nib_status status,
                                 struct nib_error *error) {
-    if (status == NIB_OK) return put(c, at, counts, nib_gpu_counts_different(counts) > 0 ? differs : equal, counts->first, error);
+    const char *result = nib_gpu_counts_different(counts) > 0 ? NIB_GPU_DIFFERS : NIB_GPU_EQUAL;
+    if (status == NIB_OK) return put(c, at, counts, result, counts->first, error);
     if (status != NIB_EIO && status != NIB_EUNAVAILABLE && status != NIB_EINVAL) return status;
     struct nib_error reason = error == NULL ? (struct nib_error){0} : *error;
-    status = put(c, at, &(struct nib_gpu_counts){0}, status == NIB_EUNAVAILABLE ? not_run : failed, reason.text, error);
+    result = status == NIB_EUNAVAILABLE ? NIB_GPU_NOT_RUN : NIB_GPU_FAILED;
+    status = put(c, at, &(struct nib_gpu_counts){0}, result, reason.text, error);
     if (status == NIB_OK && error != NULL) *error = (struct nib_error){0};
     return status;
 }
@@ -111,7 +114,7 @@ static enum nib_status check_rotation(struct checker *c, const struct nib_operan
     struct row at = {part_rotate, e->layer, e->module, nib_slot_name(e->slot), nib_rotation_name(rotation)};
     const char *why = describe_rotation(rotation, &device);
     if (why != NULL) {
-        status = put(c, &at, &counts, not_run, why, error);
+        status = put(c, &at, &counts, NIB_GPU_NOT_RUN, why, error);
     } else {
         struct nib_view x = {e->original, NIB_F32, e->rows, e->cols, e->cols};
         status = nib_gpu_compare_turned(c->request->gpu, &device, e->axis, x, e->presented, &counts, error);
@@ -201,7 +204,7 @@ static enum nib_status see_product(void *self, const struct nib_product_event *e
                                                     instruction, error);
     if (status == NIB_OK && instruction[0] == '\0') {
         snprintf(why, sizeof why, "no instruction here computes as %s", e->unit->name);
-        status = put(c, &at, &counts, not_run, why, error);
+        status = put(c, &at, &counts, NIB_GPU_NOT_RUN, why, error);
     } else {
         if (status == NIB_OK) {
             struct nib_fpenv saved = nib_fpenv_enter();
@@ -246,30 +249,15 @@ enum nib_status nib_gpu_stack_run(const struct nib_gpu_stack_request *r, struct 
 
 /* ---- sums ---- */
 
-static bool is(const struct nib_table *table, size_t row, size_t column, const char *text) {
-    return strcmp(nib_table_text(table, row, column), text) == 0;
-}
+enum { KEYS = 4 };
+static const size_t keys[KEYS] = {NIB_GPU_STACK_RECIPE, NIB_GPU_STACK_PART, NIB_GPU_STACK_SLOT, NIB_GPU_STACK_NAME};
 
-void nib_gpu_stack_totals_of(const struct nib_table *report, struct nib_gpu_stack_totals *out) {
-    memset(out, 0, sizeof *out);
-    out->rows = nib_table_rows(report);
-    for (size_t row = 0; row < out->rows; row++) {
-        uint64_t compared = (uint64_t)nib_table_integer(report, row, NIB_GPU_STACK_COMPARED);
-        if (is(report, row, NIB_GPU_STACK_PART, part_quantize)) out->quantized += compared;
-        if (is(report, row, NIB_GPU_STACK_PART, part_rotate)) out->rotated += compared;
-        if (is(report, row, NIB_GPU_STACK_PART, part_product)) out->products += compared;
-        if (is(report, row, NIB_GPU_STACK_RESULT, differs) || is(report, row, NIB_GPU_STACK_RESULT, failed))
-            out->differing_rows++;
-        else if (!is(report, row, NIB_GPU_STACK_RESULT, equal))
-            out->not_run++;
-    }
-}
-
+/* The row of the summary that `row` of the report belongs to, or SIZE_MAX. */
 static size_t summary_row(const struct nib_table *summary, const struct nib_table *report, size_t row) {
-    static const size_t keys[] = {NIB_GPU_STACK_RECIPE, NIB_GPU_STACK_PART, NIB_GPU_STACK_SLOT, NIB_GPU_STACK_NAME};
+    const bool ran = !nib_table_is(report, row, NIB_GPU_STACK_RESULT, NIB_GPU_NOT_RUN);
     for (size_t s = nib_table_rows(summary); s-- > 0;) {
-        bool same = is(summary, s, NIB_GPU_STACK_RESULT, not_run) == is(report, row, NIB_GPU_STACK_RESULT, not_run);
-        for (size_t k = 0; k < 4 && same; k++) same = is(summary, s, keys[k], nib_table_text(report, row, keys[k]));
+        bool same = nib_table_is(summary, s, NIB_GPU_STACK_RESULT, NIB_GPU_NOT_RUN) != ran;
+        for (size_t k = 0; k < KEYS && same; k++) same = nib_table_is(summary, s, keys[k], nib_table_text(report, row, keys[k]));
         if (same) return s;
     }
     return SIZE_MAX;
@@ -287,14 +275,13 @@ enum nib_status nib_gpu_stack_summary(const struct nib_table *report, struct nib
             nib_table_free(summary);
             return nib_fail(error, NIB_ENOMEM, "gpu check: out of memory");
         }
-        static const size_t texts[] = {NIB_GPU_STACK_RECIPE, NIB_GPU_STACK_PART, NIB_GPU_STACK_SLOT, NIB_GPU_STACK_NAME};
-        for (size_t i = 0; i < 4; i++) nib_table_set_text(summary, s, texts[i], nib_table_text(report, row, texts[i]));
+        for (size_t k = 0; k < KEYS; k++) nib_table_set_text(summary, s, keys[k], nib_table_text(report, row, keys[k]));
         nib_table_set_text(summary, s, NIB_GPU_STACK_MODULE, "all");
         nib_table_set_integer(summary, s, NIB_GPU_STACK_LAYER, (fresh ? 0 : nib_table_integer(summary, s, NIB_GPU_STACK_LAYER)) + 1);
         for (size_t i = NIB_GPU_STACK_COMPARED; i <= NIB_GPU_STACK_VALUES; i++)
             nib_table_set_integer(summary, s, i, (fresh ? 0 : nib_table_integer(summary, s, i)) + nib_table_integer(report, row, i));
-        bool worse = !fresh && is(summary, s, NIB_GPU_STACK_RESULT, equal) && !is(report, row, NIB_GPU_STACK_RESULT, equal);
-        if (fresh || worse) {
+        if (fresh || (nib_table_is(summary, s, NIB_GPU_STACK_RESULT, NIB_GPU_EQUAL) &&
+                      !nib_table_is(report, row, NIB_GPU_STACK_RESULT, NIB_GPU_EQUAL))) {
             nib_table_set_text(summary, s, NIB_GPU_STACK_RESULT, nib_table_text(report, row, NIB_GPU_STACK_RESULT));
             nib_table_set_text(summary, s, NIB_GPU_STACK_FIRST, nib_table_text(report, row, NIB_GPU_STACK_FIRST));
         }

@@ -27,14 +27,10 @@ struct nib_gpu_stack_request {
 };
 
 /* One row for each rotated operand, each quantized operand and each product; what the device cannot run is a row that says
- * why. A difference is no failure of the call. Recipes that do not fit the model are refused before anything is computed. */
+ * why; nib_gpu_report_totals sums them up. A difference is no failure of the call. Recipes that do not fit the model are refused before anything is computed. */
 NIB_CHECK enum nib_status nib_gpu_stack_run(const struct nib_gpu_stack_request *request, struct nib_table **out,
                                             struct nib_error *error);
 
-struct nib_gpu_stack_totals {
-    uint64_t rows, quantized, rotated, products, differing_rows, not_run;
-};
-void nib_gpu_stack_totals_of(const struct nib_table *report, struct nib_gpu_stack_totals *out);
 /* One row per recipe, part, slot and name, summed over layers and modules; their numbers stand in the layer column. */
 NIB_CHECK enum nib_status nib_gpu_stack_summary(const struct nib_table *report, struct nib_table **out, struct nib_error *error);
 

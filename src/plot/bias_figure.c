@@ -3,7 +3,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "plot/table_columns.h"
+#include "base/table.h"
+#include "plot/names.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,17 +19,17 @@ struct report {
 
 static bool read_shape(struct report *r) {
     const struct nib_table *t = r->table;
-    bool found = nib_plot_find_column(t, "view", &r->view) && nib_plot_find_column(t, "module", &r->module) &&
-                 nib_plot_find_column(t, "layer", &r->layer) && nib_plot_find_column(t, "gemm", &r->gemm) &&
-                 nib_plot_find_column(t, "operand", &r->operand) && nib_plot_find_column(t, "axis", &r->axis) &&
-                 nib_plot_find_column(t, "quantizer", &r->quantizer) && nib_plot_find_column(t, "rotation", &r->rotation) &&
-                 nib_plot_find_column(t, "sqnr_db", &r->sqnr) && nib_plot_find_column(t, "sqnr_db_se", &r->sqnr_se) &&
-                 nib_plot_find_column(t, "one_minus_alpha", &r->loss) && nib_plot_find_column(t, "one_minus_alpha_se", &r->loss_se);
+    bool found = nib_table_find_column(t, "view", &r->view) && nib_table_find_column(t, "module", &r->module) &&
+                 nib_table_find_column(t, "layer", &r->layer) && nib_table_find_column(t, "gemm", &r->gemm) &&
+                 nib_table_find_column(t, "operand", &r->operand) && nib_table_find_column(t, "axis", &r->axis) &&
+                 nib_table_find_column(t, "quantizer", &r->quantizer) && nib_table_find_column(t, "rotation", &r->rotation) &&
+                 nib_table_find_column(t, "sqnr_db", &r->sqnr) && nib_table_find_column(t, "sqnr_db_se", &r->sqnr_se) &&
+                 nib_table_find_column(t, "one_minus_alpha", &r->loss) && nib_table_find_column(t, "one_minus_alpha_se", &r->loss_se);
     size_t rows = nib_table_rows(t);
     if (!found || rows == 0) return false;
     size_t each = 1;
     r->rotations = 1;
-    while (each < rows && strcmp(nib_table_text(t, each, r->view), nib_table_text(t, 0, r->view)) == 0) each++;
+    while (each < rows && nib_table_is(t, each, r->view, nib_table_text(t, 0, r->view))) each++;
     while (r->rotations < each &&
            strcmp(nib_table_text(t, r->rotations, r->quantizer), nib_table_text(t, 0, r->quantizer)) == 0)
         r->rotations++;

@@ -2,10 +2,10 @@
 #include "plot/figure.h"
 
 #include "base/error.h"
-#include "plot/table_columns.h"
+#include "base/table.h"
+#include "plot/names.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { MOST = 8 };
 
@@ -15,14 +15,14 @@ struct columns {
 };
 
 static bool find(const struct nib_table *table, struct columns *c) {
-    bool stack = nib_plot_find_column(table, "part", &c->part);
+    bool stack = nib_table_find_column(table, "part", &c->part);
     if (!stack) c->part = SIZE_MAX;
-    return nib_plot_find_column(table, "case", &c->name) &&
-           nib_plot_find_column(table, stack ? "layer" : "depth", &c->depth) &&
-           nib_plot_find_column(table, "pass", &c->pass) && nib_plot_find_column(table, "gain", &c->gain) &&
-           nib_plot_find_column(table, "gain_se", &c->error) &&
-           nib_plot_find_column(table, "product_predicted", &c->product) &&
-           nib_plot_find_column(table, "norm_ratio", &c->norm) && nib_plot_find_column(table, "cosine", &c->cosine);
+    return nib_table_find_column(table, "case", &c->name) &&
+           nib_table_find_column(table, stack ? "layer" : "depth", &c->depth) &&
+           nib_table_find_column(table, "pass", &c->pass) && nib_table_find_column(table, "gain", &c->gain) &&
+           nib_table_find_column(table, "gain_se", &c->error) &&
+           nib_table_find_column(table, "product_predicted", &c->product) &&
+           nib_table_find_column(table, "norm_ratio", &c->norm) && nib_table_find_column(table, "cosine", &c->cosine);
 }
 
 /* The curves of one pass, one after the other; of several GEMMs at one depth the first. Whether any has a number. */
@@ -34,9 +34,8 @@ static bool write_pass(struct nib_figure *figure, const char *block, const struc
         int64_t last = INT64_MIN;
         for (size_t i = 0; i < nib_table_rows(table); i++) {
             int64_t depth = nib_table_integer(table, i, c->depth);
-            if (strcmp(nib_table_text(table, i, c->name), names->name[s]) != 0 ||
-                strcmp(nib_table_text(table, i, c->pass), pass) != 0 || depth == last ||
-                (c->part != SIZE_MAX && strcmp(nib_table_text(table, i, c->part), "stream") != 0))
+            if (!nib_table_is(table, i, c->name, names->name[s]) || !nib_table_is(table, i, c->pass, pass) || depth == last ||
+                (c->part != SIZE_MAX && !nib_table_is(table, i, c->part, "stream")))
                 continue;
             double error = nib_table_real(table, i, c->error);
             last = depth;
@@ -54,8 +53,8 @@ static bool write_pass(struct nib_figure *figure, const char *block, const struc
 /* gnuplot draws no figure without a point. */
 static bool has_gain(const struct nib_table *table, const struct columns *c) {
     for (size_t i = 0; i < nib_table_rows(table); i++)
-        if (strcmp(nib_table_text(table, i, c->pass), "fprop") == 0 && isfinite(nib_table_real(table, i, c->gain)) &&
-            (c->part == SIZE_MAX || strcmp(nib_table_text(table, i, c->part), "stream") == 0))
+        if (nib_table_is(table, i, c->pass, "fprop") && isfinite(nib_table_real(table, i, c->gain)) &&
+            (c->part == SIZE_MAX || nib_table_is(table, i, c->part, "stream")))
             return true;
     return false;
 }

@@ -3,7 +3,8 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "plot/table_columns.h"
+#include "base/table.h"
+#include "plot/names.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,10 +27,10 @@ static void write_names(struct nib_figure *figure, const struct nib_plot_names *
 enum nib_status nib_plot_grids(const struct nib_table *bins, const char *prefix, struct nib_error *error) {
     enum { MOST = 6 };
     size_t grid, level, low, high, share, mean, equation, data, rows = nib_table_rows(bins);
-    bool found = nib_plot_find_column(bins, "grid", &grid) && nib_plot_find_column(bins, "level", &level) &&
-                 nib_plot_find_column(bins, "low", &low) && nib_plot_find_column(bins, "high", &high) &&
-                 nib_plot_find_column(bins, "share", &share) && nib_plot_find_column(bins, "error", &mean) &&
-                 nib_plot_find_column(bins, "equation_2", &equation) && nib_plot_find_column(bins, "data", &data);
+    bool found = nib_table_find_column(bins, "grid", &grid) && nib_table_find_column(bins, "level", &level) &&
+                 nib_table_find_column(bins, "low", &low) && nib_table_find_column(bins, "high", &high) &&
+                 nib_table_find_column(bins, "share", &share) && nib_table_find_column(bins, "error", &mean) &&
+                 nib_table_find_column(bins, "equation_2", &equation) && nib_table_find_column(bins, "data", &data);
     if (!found || rows == 0) return not_that("bins", error);
     struct nib_plot_names names = {.count = 0};
     struct nib_figure *figure = NULL;
@@ -47,11 +48,11 @@ enum nib_status nib_plot_grids(const struct nib_table *bins, const char *prefix,
         nib_figure_block(figure, block);
         double largest = 0;
         for (size_t i = 0; i < rows; i++)
-            if (strcmp(nib_table_text(bins, i, grid), names.name[g]) == 0)
+            if (nib_table_is(bins, i, grid, names.name[g]))
                 largest = fmax(largest, nib_table_real(bins, i, level));
         for (size_t i = 0; i < rows;
              i++) { /* in units of the largest magnitude, so that grids stand above each other */
-            if (strcmp(nib_table_text(bins, i, grid), names.name[g]) != 0) continue;
+            if (!nib_table_is(bins, i, grid, names.name[g])) continue;
             nib_figure_line(figure, "%.8g %.8g %.8g %.8g %.8g %.8g %.8g", nib_table_real(bins, i, level) / largest,
                             nib_table_real(bins, i, low) / largest, nib_table_real(bins, i, high) / largest,
                             nib_table_real(bins, i, mean) / largest, nib_table_real(bins, i, equation) / largest,
@@ -66,10 +67,10 @@ enum nib_status nib_plot_grids(const struct nib_table *bins, const char *prefix,
 /* Every grid by SQNR and |1 - alpha|, with the front of those that none beats in both. */
 enum nib_status nib_plot_pareto(const struct nib_table *grids, const char *prefix, struct nib_error *error) {
     size_t label, name, pareto, sqnr, loss, rank, data, rows = nib_table_rows(grids);
-    bool found = nib_plot_find_column(grids, "grid", &label) && nib_plot_find_column(grids, "name", &name) &&
-                 nib_plot_find_column(grids, "pareto", &pareto) && nib_plot_find_column(grids, "sqnr_db", &sqnr) &&
-                 nib_plot_find_column(grids, "one_minus_alpha", &loss) && nib_plot_find_column(grids, "rank", &rank) &&
-                 nib_plot_find_column(grids, "data", &data);
+    bool found = nib_table_find_column(grids, "grid", &label) && nib_table_find_column(grids, "name", &name) &&
+                 nib_table_find_column(grids, "pareto", &pareto) && nib_table_find_column(grids, "sqnr_db", &sqnr) &&
+                 nib_table_find_column(grids, "one_minus_alpha", &loss) && nib_table_find_column(grids, "rank", &rank) &&
+                 nib_table_find_column(grids, "data", &data);
     if (!found || rows < 2) return not_that("grids", error);
     size_t end = 1; /* of the first ranking */
     while (end < rows && nib_table_integer(grids, end, rank) != 1) end++;
@@ -164,9 +165,9 @@ static bool write_cells(struct nib_figure *figure, const struct nib_table *grids
 /* SQNR of each grid and scale format (across) on each density and block size (down). */
 enum nib_status nib_plot_heat(const struct nib_table *grids, const char *prefix, struct nib_error *error) {
     struct heat_columns c;
-    bool found = nib_plot_find_column(grids, "grid", &c.label) && nib_plot_find_column(grids, "sqnr_db", &c.sqnr) &&
-                 nib_plot_find_column(grids, "data", &c.data) && nib_plot_find_column(grids, "block", &c.block) &&
-                 nib_plot_find_column(grids, "scale", &c.scale) && nib_plot_find_column(grids, "rotation", &c.rotation);
+    bool found = nib_table_find_column(grids, "grid", &c.label) && nib_table_find_column(grids, "sqnr_db", &c.sqnr) &&
+                 nib_table_find_column(grids, "data", &c.data) && nib_table_find_column(grids, "block", &c.block) &&
+                 nib_table_find_column(grids, "scale", &c.scale) && nib_table_find_column(grids, "rotation", &c.rotation);
     if (!found || nib_table_rows(grids) == 0) return not_that("grids", error);
     struct nib_figure *figure = NULL;
     struct side *sides = nib_alloc(2, sizeof *sides, "names of a figure", error);
@@ -192,10 +193,10 @@ enum nib_status nib_plot_heat(const struct nib_table *grids, const char *prefix,
 enum nib_status nib_plot_crest(const struct nib_table *family, const char *prefix, struct nib_error *error) {
     enum { MOST = 7 };
     size_t grid, crest, bias, loss, sqnr, rows = nib_table_rows(family);
-    bool found = nib_plot_find_column(family, "grid", &grid) && nib_plot_find_column(family, "crest", &crest) &&
-                 nib_plot_find_column(family, "b_relative", &bias) &&
-                 nib_plot_find_column(family, "one_minus_alpha", &loss) &&
-                 nib_plot_find_column(family, "sqnr_db", &sqnr);
+    bool found = nib_table_find_column(family, "grid", &grid) && nib_table_find_column(family, "crest", &crest) &&
+                 nib_table_find_column(family, "b_relative", &bias) &&
+                 nib_table_find_column(family, "one_minus_alpha", &loss) &&
+                 nib_table_find_column(family, "sqnr_db", &sqnr);
     if (!found || rows == 0) return not_that("densities by crest factor", error);
     struct nib_plot_names names = {.count = 0};
     struct nib_figure *figure = NULL;
@@ -211,7 +212,7 @@ enum nib_status nib_plot_crest(const struct nib_table *family, const char *prefi
         snprintf(block, sizeof block, "Grid%zu", g + 1);
         nib_figure_block(figure, block);
         for (size_t i = 0; i < rows; i++)
-            if (strcmp(nib_table_text(family, i, grid), names.name[g]) == 0)
+            if (nib_table_is(family, i, grid, names.name[g]))
                 nib_figure_line(figure, "%.8g %.8g %.8g %.8g", nib_table_real(family, i, crest),
                                 nib_table_real(family, i, bias), nib_table_real(family, i, loss),
                                 nib_table_real(family, i, sqnr));

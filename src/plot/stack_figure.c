@@ -2,7 +2,8 @@
 #include "plot/figure.h"
 
 #include "base/error.h"
-#include "plot/table_columns.h"
+#include "base/table.h"
+#include "plot/names.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,19 +24,15 @@ static enum nib_status find(const struct nib_table *table, struct columns *c, st
                   {"rotated_sqnr_db", &c->rotated}, {"rotation_gain_db", &c->change}, {"raw_b_eff", &c->raw_use},
                   {"rotated_b_eff", &c->rotated_use}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
-        if (!nib_plot_find_column(table, wanted[i].name, wanted[i].at))
+        if (!nib_table_find_column(table, wanted[i].name, wanted[i].at))
             return nib_fail(error, NIB_EINVAL, "this figure is of a layer stack; there is no column %s", wanted[i].name);
     return NIB_OK;
-}
-
-static bool is(const struct nib_table *table, size_t row, size_t column, const char *text) {
-    return strcmp(nib_table_text(table, row, column), text) == 0;
 }
 
 /* Recipes under which a rotation changes something that is measured. */
 static void find_names(const struct nib_table *table, const struct columns *c, struct nib_plot_names *names) {
     for (size_t i = 0; i < nib_table_rows(table); i++)
-        if (is(table, i, c->part, "product") && isfinite(nib_table_real(table, i, c->change)))
+        if (nib_table_is(table, i, c->part, "product") && isfinite(nib_table_real(table, i, c->change)))
             nib_plot_index_of(names, nib_table_text(table, i, c->name));
 }
 
@@ -50,7 +47,7 @@ static void write_row(struct nib_figure *figure, const struct nib_table *table, 
                       size_t row, const char *label, int64_t *layers, double *most) {
     for (size_t i = 0; i < nib_table_rows(table); i++) {
         char text[64];
-        if (!is(table, i, c->part, "product") || !is(table, i, c->name, name)) continue;
+        if (!nib_table_is(table, i, c->part, "product") || !nib_table_is(table, i, c->name, name)) continue;
         label_of(table, i, c, text);
         if (strcmp(label, text) != 0) continue;
         double change = nib_table_real(table, i, c->change);
@@ -81,8 +78,8 @@ enum nib_status nib_plot_stack_gemms(const struct nib_table *table, const char *
     double most = 0;
     for (int pass = 0; pass < 3; pass++) /* fprop above dgrad above wgrad */
         for (size_t i = 0; i < nib_table_rows(table) && labelled < ROWS; i++) {
-            if (!is(table, i, c.part, "product") || !is(table, i, c.pass, passes[pass]) ||
-                !is(table, i, c.name, names.name[0]) || nib_table_integer(table, i, c.layer) != 0)
+            if (!nib_table_is(table, i, c.part, "product") || !nib_table_is(table, i, c.pass, passes[pass]) ||
+                !nib_table_is(table, i, c.name, names.name[0]) || nib_table_integer(table, i, c.layer) != 0)
                 continue;
             label_of(table, i, &c, label[labelled]);
             labels[labelled] = label[labelled];
@@ -115,14 +112,14 @@ static void write_module(struct nib_figure *figure, const char *block, const str
     nib_figure_block(figure, block);
     for (size_t s = 0; s < count; s++) {
         for (size_t i = 0; i < nib_table_rows(table); i++) {
-            if (!is(table, i, c->part, "operand") || !is(table, i, c->name, names->name[s]) || !is(table, i, c->pass, "fprop") ||
-                !is(table, i, c->operand, "x") || !is(table, i, c->module, module))
+            if (!nib_table_is(table, i, c->part, "operand") || !nib_table_is(table, i, c->name, names->name[s]) ||
+                !nib_table_is(table, i, c->pass, "fprop") || !nib_table_is(table, i, c->operand, "x") || !nib_table_is(table, i, c->module, module))
                 continue;
             int64_t layer = nib_table_integer(table, i, c->layer);
             size_t out = i;
             while (out < nib_table_rows(table) &&
-                   !(is(table, out, c->part, "product") && is(table, out, c->name, names->name[s]) &&
-                     is(table, out, c->pass, "fprop") && is(table, out, c->module, module) &&
+                   !(nib_table_is(table, out, c->part, "product") && nib_table_is(table, out, c->name, names->name[s]) &&
+                     nib_table_is(table, out, c->pass, "fprop") && nib_table_is(table, out, c->module, module) &&
                      nib_table_integer(table, out, c->layer) == layer))
                 out++;
             if (out == nib_table_rows(table) || !isfinite(nib_table_real(table, i, c->change))) continue;

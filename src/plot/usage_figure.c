@@ -2,17 +2,17 @@
 #include "plot/figure.h"
 
 #include "base/error.h"
-#include "plot/table_columns.h"
+#include "base/table.h"
+#include "plot/names.h"
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum nib_status nib_plot_usage(const struct nib_table *totals, const char *prefix, struct nib_error *error) {
     size_t view, quantizer, rotation, use, sqnr, operand, layer, rows = nib_table_rows(totals);
-    bool found = nib_plot_find_column(totals, "view", &view) && nib_plot_find_column(totals, "quantizer", &quantizer) &&
-                 nib_plot_find_column(totals, "rotation", &rotation) && nib_plot_find_column(totals, "b_eff", &use) &&
-                 nib_plot_find_column(totals, "sqnr_db", &sqnr) && nib_plot_find_column(totals, "operand", &operand) &&
-                 nib_plot_find_column(totals, "layer", &layer);
+    bool found = nib_table_find_column(totals, "view", &view) && nib_table_find_column(totals, "quantizer", &quantizer) &&
+                 nib_table_find_column(totals, "rotation", &rotation) && nib_table_find_column(totals, "b_eff", &use) &&
+                 nib_table_find_column(totals, "sqnr_db", &sqnr) && nib_table_find_column(totals, "operand", &operand) &&
+                 nib_table_find_column(totals, "layer", &layer);
     struct nib_plot_names quantizers = {.count = 0}, rotations = {.count = 0};
     for (size_t i = 0; found && i < rows; i++) {
         nib_plot_index_of(&quantizers, nib_table_text(totals, i, quantizer));
@@ -36,9 +36,8 @@ enum nib_status nib_plot_usage(const struct nib_table *totals, const char *prefi
             nib_figure_block(figure, blocks[q][o]);
             for (size_t i = 0; q < quantizers.count && i < rows;
                  i++) { /* rows of a view and quantizer run over rotations */
-                if (strcmp(nib_table_text(totals, i, quantizer), quantizers.name[q]) != 0 ||
-                    strcmp(nib_table_text(totals, i, operand), symbols[o]) != 0 ||
-                    strcmp(nib_table_text(totals, i, rotation), rotations.name[0]) != 0)
+                if (!nib_table_is(totals, i, quantizer, quantizers.name[q]) || !nib_table_is(totals, i, operand, symbols[o]) ||
+                    !nib_table_is(totals, i, rotation, rotations.name[0]))
                     continue;
                 size_t turned = i + rotations.count - 1;
                 double depth = (double)nib_table_integer(totals, i, layer) / (double)deepest;

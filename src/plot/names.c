@@ -1,15 +1,7 @@
-#include "plot/table_columns.h"
+#include "plot/names.h"
 
+#include <stdint.h>
 #include <string.h>
-
-bool nib_plot_find_column(const struct nib_table *table, const char *name, size_t *out) {
-    for (size_t i = 0; i < nib_table_columns(table); i++)
-        if (strcmp(nib_table_column(table, i)->name, name) == 0) {
-            *out = i;
-            return true;
-        }
-    return false;
-}
 
 size_t nib_plot_index_of(struct nib_plot_names *names, const char *name) {
     for (size_t i = 0; i < names->count; i++)
