@@ -85,7 +85,8 @@ static const char *const idle[] = {"architectures",
 static const char *const read_here[] = {
     "model_type",          "vocab_size",          "hidden_size",     "intermediate_size",       "num_hidden_layers",
     "num_attention_heads", "num_key_value_heads", "head_dim",        "max_position_embeddings", "rms_norm_eps",
-    "rope_theta",          "rope_scaling",        "rope_parameters", "tie_word_embeddings",     "hidden_act"};
+    "rope_theta",          "rope_scaling",        "rope_parameters", "tie_word_embeddings",     "hidden_act",
+    "layer_types"};
 
 /* Keys that must have the value that changes nothing, or null. */
 static const struct {
@@ -99,7 +100,7 @@ static const struct {
                {"quantization_config", false, 0},  {"add_cross_attention", false, 0},
                {"tie_encoder_decoder", false, 0},  {"logit_scale", true, 1},
                {"embedding_multiplier", true, 1},  {"residual_multiplier", true, 1},
-               {"attention_multiplier", true, 1},  {"layer_types", false, 0}};
+               {"attention_multiplier", true, 1}};
 
 static bool listed(const char *key, const char *const *list, size_t count) {
     for (size_t i = 0; i < count; i++)
@@ -185,6 +186,24 @@ static enum nib_status read_rope(const struct reader *reader, const char *key, d
     return NIB_OK;
 }
 
+/* Newer files say of each layer what its attention sees: here only all of the past. */
+static enum nib_status read_layer_types(const struct reader *reader, unsigned layers) {
+    const json_t *types = value_of(reader->root, "layer_types");
+    char buffer[80];
+    if (types == NULL) return NIB_OK;
+    if (!json_is_array(types) || json_array_size(types) != layers)
+        return nib_fail_at(reader->error, NIB_EINCONSISTENT, reader->path, 0,
+                           "layer_types is %s; expected a list of num_hidden_layers %u texts", shown(types, buffer), layers);
+    for (size_t i = 0; i < layers; i++) {
+        const json_t *type = json_array_get(types, i);
+        if (!json_is_string(type) || strcmp(json_string_value(type), "full_attention") != 0)
+            return nib_fail_at(reader->error, NIB_EINCONSISTENT, reader->path, 0,
+                               "layer_types has %s for layer %zu; expected \"full_attention\" for every layer",
+                               shown(type, buffer), i);
+    }
+    return NIB_OK;
+}
+
 static enum nib_status refuse_others(const struct reader *reader) {
     const char *key;
     const json_t *value;
@@ -223,6 +242,7 @@ static enum nib_status read_all(const struct reader *reader, struct nib_stack_co
     TRY(read_size(reader, "hidden_size", 0, &config->hidden));
     TRY(read_size(reader, "intermediate_size", 0, &config->intermediate));
     TRY(read_size(reader, "num_hidden_layers", 0, &config->layers));
+    TRY(read_layer_types(reader, config->layers));
     TRY(read_size(reader, "num_attention_heads", 0, &config->heads));
     TRY(read_size(reader, "num_key_value_heads", config->heads, &config->kv_heads));
     TRY(read_size(reader, "max_position_embeddings", 0, &config->positions));

@@ -61,11 +61,12 @@ static void defaults_are_those_of_the_reference(void) {
                                          {"hidden_act", NULL}};
     static const struct change newer[] = {{"rope_theta", NULL},
                                           {"rope_parameters", "{\"rope_type\": \"default\", \"rope_theta\": 500000.0}"},
-                                          {"tie_word_embeddings", "true"}};
+                                          {"tie_word_embeddings", "true"},
+                                          {"layer_types", "[\"full_attention\", \"full_attention\"]"}};
     struct nib_stack_config c;
     NIB_OK_OR_FAIL(nib_model_config_read(write_config(less, 5), &c, &error), error);
     CU_ASSERT(c.kv_heads == 4 && c.head_size == 4 && c.rope_theta == 10000 && !c.tied);
-    NIB_OK_OR_FAIL(nib_model_config_read(write_config(newer, 3), &c, &error), error);
+    NIB_OK_OR_FAIL(nib_model_config_read(write_config(newer, 4), &c, &error), error);
     CU_ASSERT(c.rope_theta == 500000 && c.tied);
 }
 
@@ -101,6 +102,11 @@ static void faults_of_a_configuration_are_named(void) {
         {{"attention_dropout", "0.1"}, "attention_dropout is 0.1; expected 0"},
         {{"partial_rotary_factor", "0.5"}, "partial_rotary_factor is 0.5; expected 1"},
         {{"quantization_config", "{\"bits\": 4}"}, "quantization_config is"},
+        {{"layer_types", "[\"full_attention\", \"sliding_attention\"]"},
+         "layer_types has \"sliding_attention\" for layer 1; expected \"full_attention\" for every layer"},
+        {{"layer_types", "[\"full_attention\"]"}, "layer_types is [\"full_attention\"]; expected a list of num_hidden_layers 2"},
+        {{"layer_types", "[\"full_attention\", 7]"}, "layer_types has 7 for layer 1"},
+        {{"layer_types", "\"full_attention\""}, "layer_types is \"full_attention\"; expected a list"},
         {{"num_experts", "8"}, "num_experts is no key"}};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         struct nib_stack_config untouched = {.hidden = 77};
