@@ -11,6 +11,8 @@ unset grid
 set border 0
 set xrange [-0.5:columns - 0.5]
 set yrange [series - 0.5:-0.5]
+set rmargin at screen 0.86
+set cbtics scale 0.3 font ',8'
 set xtics rotate by 40 right font ',7' scale 0
 small = series > 40 ? ',4.5' : ',7'
 set ytics font small scale 0

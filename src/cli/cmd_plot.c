@@ -11,6 +11,7 @@
 
 struct arguments {
     const char *output, *script, *measure, *x, *group, *title;
+    struct nib_texts where;
     int kind;
 };
 
@@ -20,6 +21,7 @@ static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, output, "output", 'o', "FILE", "the figure: .png, .pdf or .svg; by default RESULT.png"),
     NIB_OPT_TEXT(struct arguments, measure, "measure", 'm', "NAME", "what is drawn; by default the first measure"),
     NIB_OPT_TEXT(struct arguments, x, "x", 'x', "NAME", "column along the abscissa; by default an axis of numbers, or the last one"),
+    NIB_OPT_TEXTS(struct arguments, where, "where", 'w', "COLUMN=VALUE,...", "draw only the rows with one of these values there"),
     NIB_OPT_CHOICE(struct arguments, kind, "kind", 'k', "KIND", kinds,
                    "lines over numbers, bars from zero (auto: points, where those would all look alike), or a heat map; auto: by the axes and how many series there are"),
     NIB_OPT_TEXT(struct arguments, group, "group", 'g', "GROUP", "table of the file; by default points or summary"),
@@ -30,6 +32,7 @@ static const struct nib_option options[] = {
 
 static const struct nib_example examples[] = {
     {"nibble plot sweep.h5 -o sweep.pdf --measure sqnr_db", "a sweep"},
+    {"nibble plot chain.h5 --x depth --measure gain --where pass=fprop --where norm=no", "a part of a table"},
     {"nibble plot bias.h5 -o bias.svg --measure one_minus_alpha --kind bars", "a bias report"},
     {NULL, NULL},
 };
@@ -60,7 +63,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     enum nib_status status = nib_stored_table_read(call->values[0], a->group, &stored, error);
     if (status == NIB_OK) {
         struct nib_plot_request request = {(enum nib_plot_kind)a->kind, a->measure, a->x,
-                                           a->title != NULL ? a->title : stored.title, (size_t)stored.axes};
+                                           a->title != NULL ? a->title : stored.title, (size_t)stored.axes,
+                                           a->where.item, a->where.count};
         char part[4200];
         snprintf(part, sizeof part, "%s.part", name);
         nib_signals_guard(part);
@@ -80,7 +84,8 @@ NIB_COMMAND(plot) = {
     .description =
         "Draws a table of a result file with gnuplot. Axes of an experiment, or the text columns of another table, say what "
         "a row is: one of them goes along the abscissa, the others make the series. Standard errors are drawn where the "
-        "file has them; rows that fall together are averaged, which the figure says.",
+        "file has them; rows that fall together are averaged, which the figure says. --where keeps apart what must not be averaged, such as "
+        "passes.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

@@ -48,6 +48,8 @@ struct nib_plot_request {
     const char *x;       /* the column along the abscissa; NULL: chosen by kind */
     const char *title;
     size_t keys;         /* columns 1 to `keys` are keys, numeric or not; 0: all text columns are */
+    const char *const *where; /* `conditions` of the form COLUMN=VALUE,...: the rows that meet them all are drawn */
+    size_t conditions;
 };
 NIB_CHECK enum nib_status nib_plot_table(const struct nib_table *table, const struct nib_plot_request *request,
                                          const char *path, const char *script, struct nib_error *error);

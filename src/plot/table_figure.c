@@ -18,6 +18,7 @@ struct labels {
 
 struct drawing {
     const struct nib_table *table;
+    bool *drawn;                 /* of a row */
     size_t key[MOST_KEYS], keys; /* columns that vary */
     size_t x, measure, error_of; /* columns; SIZE_MAX for none */
     struct labels places, series;
@@ -49,12 +50,14 @@ static double number(const struct nib_table *table, size_t row, size_t column) {
                                                                        : nib_table_real(table, row, column);
 }
 
-static bool varies(const struct nib_table *table, size_t column) {
+static bool varies(const struct drawing *d, size_t column) {
     char first[TEXT], other[TEXT];
-    cell(table, 0, column, first, sizeof first);
-    for (size_t row = 1; row < nib_table_rows(table); row++) {
-        cell(table, row, column, other, sizeof other);
-        if (strcmp(first, other) != 0) return true;
+    bool any = false;
+    for (size_t row = 0; row < nib_table_rows(d->table); row++) {
+        if (!d->drawn[row]) continue;
+        cell(d->table, row, column, any ? other : first, TEXT);
+        if (any && strcmp(first, other) != 0) return true;
+        any = true;
     }
     return false;
 }
@@ -92,10 +95,43 @@ static enum nib_status no_column(const struct nib_table *t, const char *what, si
     return nib_fail(error, NIB_ENOTFOUND, "table %s has no %s \"%.60s\"; there is %s", nib_table_name(t), what, name, known);
 }
 
+/* Whether `text` is one of a list with commas. */
+static bool is_among(const char *list, const char *text) {
+    size_t length = strlen(text);
+    for (const char *at = list; at != NULL; at = strchr(at, ',') == NULL ? NULL : strchr(at, ',') + 1)
+        if (strncmp(at, text, length) == 0 && (at[length] == ',' || at[length] == '\0')) return true;
+    return false;
+}
+
+/* Rows that meet all conditions. */
+static enum nib_status select_rows(struct drawing *d, const struct nib_plot_request *r, struct nib_error *error) {
+    const struct nib_table *t = d->table;
+    const size_t rows = nib_table_rows(t);
+    d->drawn = nib_alloc(rows, sizeof *d->drawn, "a figure", error);
+    if (d->drawn == NULL) return NIB_ENOMEM;
+    memset(d->drawn, 1, rows * sizeof *d->drawn);
+    for (size_t i = 0; i < r->conditions; i++) {
+        const char *equals = strchr(r->where[i], '=');
+        char name[TEXT], text[TEXT];
+        if (equals == NULL || equals == r->where[i])
+            return nib_fail(error, NIB_EINVAL, "where: \"%.100s\"; expected COLUMN=VALUE", r->where[i]);
+        snprintf(name, sizeof name, "%.*s", (int)(equals - r->where[i]), r->where[i]);
+        size_t column = column_of(t, name), left = 0;
+        if (column == SIZE_MAX) return no_column(t, "column", 0, name, error);
+        for (size_t row = 0; row < rows; row++) {
+            cell(t, row, column, text, sizeof text);
+            d->drawn[row] = d->drawn[row] && is_among(equals + 1, text);
+            left += d->drawn[row];
+        }
+        if (left == 0) return nib_fail(error, NIB_ENOTFOUND, "table %s has no rows with %.200s", nib_table_name(t), r->where[i]);
+    }
+    return NIB_OK;
+}
+
 static enum nib_status choose(struct drawing *d, const struct nib_plot_request *r, struct nib_error *error) {
     const struct nib_table *t = d->table;
     for (size_t i = r->keys > 0 ? 1 : 0; i < nib_table_columns(t) && d->keys < MOST_KEYS; i++)
-        if ((r->keys > 0 ? i <= r->keys : is_text(t, i)) && varies(t, i)) d->key[d->keys++] = i;
+        if ((r->keys > 0 ? i <= r->keys : is_text(t, i)) && varies(d, i)) d->key[d->keys++] = i;
     d->measure = SIZE_MAX;
     if (r->measure != NULL) {
         d->measure = column_of(t, r->measure);
@@ -130,6 +166,7 @@ static enum nib_status arrange(struct drawing *d, struct nib_error *error) {
     for (size_t row = 0; row < rows; row++) {
         char text[TEXT], all[TEXT] = "";
         size_t length = 0;
+        if (!d->drawn[row]) continue;
         cell(d->table, row, d->x, text, sizeof text);
         d->place[row] = label(&d->places, text);
         for (size_t i = 0; i < d->keys && length < sizeof all; i++) {
@@ -149,6 +186,7 @@ static enum nib_status arrange(struct drawing *d, struct nib_error *error) {
     d->times = nib_alloc(cells, sizeof *d->times, "a figure", error);
     if (d->value == NULL || d->square == NULL || d->times == NULL) return NIB_ENOMEM;
     for (size_t row = 0; row < rows; row++) {
+        if (!d->drawn[row]) continue;
         double value = number(d->table, row, d->measure);
         double deviation = d->error_of == SIZE_MAX ? 0 : number(d->table, row, d->error_of);
         size_t at = d->serie[row] * d->places.count + d->place[row];
@@ -269,7 +307,8 @@ enum nib_status nib_plot_table(const struct nib_table *table, const struct nib_p
     struct drawing d = {.table = table};
     struct nib_figure *figure = NULL;
     if (nib_table_rows(table) == 0) return nib_fail(error, NIB_EINVAL, "table %s is empty", nib_table_name(table));
-    enum nib_status status = choose(&d, request, error);
+    enum nib_status status = select_rows(&d, request, error);
+    if (status == NIB_OK) status = choose(&d, request, error);
     if (status == NIB_OK) status = arrange(&d, error);
     enum nib_plot_kind kind = status == NIB_OK ? kind_of(&d, request->kind) : NIB_PLOT_LINES;
     if (status == NIB_OK && kind == NIB_PLOT_LINES && is_text(table, d.x))
@@ -284,6 +323,7 @@ enum nib_status nib_plot_table(const struct nib_table *table, const struct nib_p
     free(d.value);
     free(d.number);
     free(d.serie);
+    free(d.drawn);
     free(d.place);
     free(d.series.text);
     free(d.places.text);

@@ -1,6 +1,6 @@
-/* Quantizers that no output of a real kernel vouches for, against oracles written from the catalogue of their sources alone, before the
- * files under formats/ were read: each operation is one MPFR rounding, and scales and codes are exact searches. Numbers in comments are
- * sections of the catalogue (semantics of quantizers: Q, recipes: R). rcp.approx and div.full are facts about the hardware, which
+/* Quantizers that no output of a real kernel vouches for, against oracles written from a catalogue of what their sources say, not from
+ * the engine: each operation is one MPFR rounding, and scales and codes are exact searches. Numbers in comments are sections of the
+ * catalogue (semantics of quantizers: Q, recipes: R). rcp.approx and div.full are facts about the hardware, which
  * t-quantize-approx holds to its tables; they are taken from the library. Inputs are bf16 numbers, as the kernels take them. */
 #include "core/key.h"
 #include "nib_test.h"
