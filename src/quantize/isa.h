@@ -49,9 +49,8 @@ struct nib_consts {
     float factor_of_code[256], back_of_code[256];
     /* stochastic rounding */
     struct nib_sr_grid sr;
-    bool translated;                            /* counts are not codes */
-    bool sign_depends;                          /* on the element being zero, or rounding to it */
-    uint32_t keep_minus_zero, keep_small_minus; /* 1 where the signed_zero axis lets a sign stand */
+    bool translated; /* counts are not codes */
+    int signed_zero; /* the axis */
 };
 
 /* in and out hold NIB_TILE numbers. */

@@ -20,7 +20,7 @@ static int compare_border(double y, double level, double step, unsigned n, doubl
  * lowers the border by a half, which itself belongs to M by the tie rule. */
 static bool goes_away(double y, double level, double step, unsigned n, uint32_t r, enum nib_sr_comparison comparison) {
     double missing = ldexp(1, (int)n) - (double)r;
-    bool odd = fmod(missing, 2) != 0;
+    bool odd = (r & 1) != 0; /* M as well, n being above 0 */
     int order = compare_border(y, level, step, n, comparison == NIB_SR_FLOOR ? missing : missing - 0.5);
     switch (comparison) {
     case NIB_SR_TO_EVEN: return order > 0 || (order == 0 && !odd);

@@ -250,14 +250,11 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     if (!nib_axes_stochastic(&q->axes)) return;
     nib_sr_grid_make(element, &k->sr);
     for (uint8_t i = 0; i < 16; i++) k->translated |= k->sr.code[i] != i;
-    k->keep_minus_zero = q->axes.signed_zero != NIB_SIGNED_ZERO_NEGATIVE;
-    k->keep_small_minus = q->axes.signed_zero != NIB_SIGNED_ZERO_DROP;
-    k->sign_depends = !k->keep_minus_zero || !k->keep_small_minus;
+    k->signed_zero = q->axes.signed_zero;
 }
 
 static nib_stochastic_stage *stochastic_of(const struct nib_quantizer *q, const struct nib_stages *stages) {
-    bool known = q->axes.rounding == NIB_ROUNDING_SR && q->axes.sr_form == NIB_SR_CARRY && stages->k.sr.regular &&
-                 q->axes.signed_zero <= NIB_SIGNED_ZERO_DROP;
+    bool known = q->axes.rounding == NIB_ROUNDING_SR && q->axes.sr_form == NIB_SR_CARRY && stages->k.sr.regular;
     return known ? stages->isa->stochastic[stages->operation][precision_of(q, &stages->k.tensor)][q->axes.sr_bits]
                  : NULL;
 }
