@@ -31,6 +31,22 @@ static void scale_other(const struct nib_stages *stages, struct nib_scratch *t, 
     nib_tile_scale(stages, base, blocks, &t->other);
 }
 
+static void encode_other(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks,
+                         unsigned size, const struct nib_candidate *other) {
+    const struct nib_consts *k = &stages->k;
+    const unsigned width = nib_axes_random_bytes(&stages->q->axes);
+    const uint8_t *random = t->random;
+    if (other->stochastic == NULL) {
+        other->encode(k, x, t->other.factor, blocks, size, t->other_codes);
+        return;
+    }
+    if (stages->contest.reversed) {
+        stages->isa->reverse_bits(random, blocks * size, width, t->other_random);
+        random = t->other_random;
+    }
+    other->stochastic(k, x, t->other.factor, random, blocks, size, t->other_codes);
+}
+
 bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, const float *x, size_t blocks,
                       unsigned size, size_t across, uint8_t *codes, bool *special) {
     const struct nib_contest *contest = &stages->contest;
@@ -41,7 +57,7 @@ bool nib_tile_contest(const struct nib_stages *stages, struct nib_scratch *t, co
         const struct nib_candidate *other = &contest->other[c];
         scale_other(stages, t, blocks, other);
         if (other->differs != NIB_OF_LEVELS) any |= nib_tile_find_specials(stages, t, &t->other, blocks, special);
-        other->encode(&stages->k, x, t->other.factor, blocks, size, t->other_codes);
+        encode_other(stages, t, x, blocks, size, other);
         measure(stages, t, x, blocks, size, across, t->other_codes, other->differs == NIB_OF_LEVELS, other->unit,
                 t->other.s, error);
         const struct nib_verdict verdict = {.best = best,

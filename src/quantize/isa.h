@@ -147,6 +147,9 @@ struct nib_isa {
     nib_element_stage *encode[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_ENCODINGS];
     nib_philox_stage *philox;
     nib_stochastic_stage *stochastic[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_AXIS_sr_bits_COUNT];
+    nib_stochastic_stage *stochastic_int4[NIB_AXIS_sr_bits_COUNT]; /* of the integers that IF4 may choose, by bytes / 2 */
+    /* The bits of `count` random integers of `width` bytes, each in reverse order. */
+    void (*reverse_bits)(const uint8_t *restrict random, size_t count, unsigned width, uint8_t *restrict out);
     nib_terms_stage *terms[NIB_AXIS_error_value_COUNT][NIB_TERMS];
     void (*sums)(const float *restrict terms, size_t blocks, unsigned size, enum nib_summation summation,
                  float *restrict errors);

@@ -79,12 +79,12 @@ static void make_candidate(const struct nib_quantizer *q, const struct nib_tenso
     measure(q, t, block, c);
 }
 
-/* |y| to an integer: to nearest even, or up with the probability of its fraction. */
+/* |y| to an integer: to nearest even, or up with the probability of its fraction: floor(|y| + r/2^n), exactly. */
 static float integer_level(const struct nib_quantizer *q, float y, uint32_t random) {
     float magnitude = fminf(fabsf(y), 7);
     if (!nib_axes_stochastic(&q->axes)) return copysignf(rintf(magnitude), y);
-    double noise = ldexp((double)random, -(int)random_width(q));
-    return copysignf((float)fmin(floor((double)magnitude + noise), 7), y);
+    double one = ldexp(1, (int)random_width(q)), whole = floor((double)magnitude * one) + (double)random;
+    return copysignf((float)fmin(floor(whole / one), 7), y);
 }
 
 /* The same scale with INT4 levels, 6/7 of a step apart; the sign bit of the scale tells. */

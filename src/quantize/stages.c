@@ -363,15 +363,16 @@ static bool make_contest(const struct nib_quantizer *q, const struct nib_isa *is
     const struct nib_axes *axes = &q->axes;
     struct nib_contest *c = &out->contest;
     *c = (struct nib_contest){.summation = summation_of(q), .square = q->block->block_rows > 1};
-    if (c->summation == NIB_SUMMATIONS || out->encode == NULL || nib_axes_stochastic(axes)) return false;
+    if (c->summation == NIB_SUMMATIONS || (out->encode == NULL && out->stochastic == NULL)) return false;
     enum nib_term term = axes->error_order == NIB_ERROR_ORDER_FMA_HALVES ? NIB_TERM_DIFFERENCE
                          : axes->error_metric == NIB_ERROR_MSE           ? NIB_TERM_SQUARE
                                                                          : NIB_TERM_MAGNITUDE;
     c->terms = isa->terms[axes->error_value][term];
-    struct nib_candidate same = {NIB_OF_SCALE, 1.5f, out->encode, 1};
+    struct nib_candidate same = {NIB_OF_SCALE, 1.5f, out->encode, out->stochastic, 1};
+    c->reversed = axes->select == NIB_SELECT_4OVER6_TWICE || axes->select == NIB_SELECT_IF4_TWICE;
     switch ((enum nib_axis_select)axes->select) {
     case NIB_SELECT_4OVER6_NAN4: c->nan_loses = true; /* fall through */
-    case NIB_SELECT_4OVER6_TWICE:                     /* nothing is drawn here */
+    case NIB_SELECT_4OVER6_TWICE:
     case NIB_SELECT_4OVER6: c->other[c->others++] = same; break;
     case NIB_SELECT_HALVES:
         same.differs = NIB_OF_AMAX;
@@ -384,7 +385,8 @@ static bool make_contest(const struct nib_quantizer *q, const struct nib_isa *is
         if (axes->error_value != NIB_ERROR_VALUE_QSG_T && axes->error_value != NIB_ERROR_VALUE_QSG_RT) return false;
         if (out->back_tabulated || !is_e4m3(q->block->scale)) return false;
         c->other[c->others++] = (struct nib_candidate){
-            NIB_OF_LEVELS, 1, isa->encode[NIB_MULTIPLY][NIB_ELEMENT_FP32][NIB_ENCODE_INT4], 0.8571428571f};
+            NIB_OF_LEVELS, 1, isa->encode[NIB_MULTIPLY][NIB_ELEMENT_FP32][NIB_ENCODE_INT4],
+            out->stochastic != NULL ? isa->stochastic_int4[nib_axes_random_bytes(axes) / 2] : NULL, 0.8571428571f};
         break;
     case NIB_SELECT_NONE:
     case NIB_AXIS_select_COUNT: return false;

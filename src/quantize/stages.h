@@ -15,7 +15,8 @@ struct nib_candidate {
     } differs; /* the scale or the amax is `times` as large, or the levels */
     float times;
     nib_element_stage *encode;
-    float unit; /* of its levels */
+    nib_stochastic_stage *stochastic; /* instead of encode */
+    float unit;                       /* of its levels */
 };
 /* How the better one is found. */
 struct nib_contest {
@@ -25,6 +26,7 @@ struct nib_contest {
     enum nib_summation summation;
     bool square;    /* blocks are 16 x 16 */
     bool nan_loses; /* a candidate is kept only if its error is at most the next one's */
+    bool reversed;  /* another one takes its random bits in reverse order */
 };
 
 struct nib_stages {
@@ -93,7 +95,7 @@ struct nib_scratch {
     uint8_t *codes;
     float *block_x, *block_values; /* one block, gathered for the reference */
     uint8_t *block_codes;
-    uint8_t *random; /* of the tile */
+    uint8_t *random, *other_random; /* of the tile, and in reverse order for another candidate */
     uint32_t *block_random;
     uint8_t *other_codes; /* of another candidate */
     float *terms;         /* of errors */

@@ -21,9 +21,10 @@ struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_erro
     scratch->terms = nib_alloc(count, sizeof *scratch->terms, "errors of elements", error);
     scratch->block_values = nib_alloc(block, sizeof *scratch->block_values, "a block of values", error);
     scratch->random = nib_alloc(count, walk->random.bytes, "random bits", error);
+    scratch->other_random = nib_alloc(count, walk->random.bytes, "random bits of another candidate", error);
     scratch->block_random = nib_alloc(block, sizeof *scratch->block_random, "random bits of a block", error);
     if (scratch->x && scratch->other_codes && scratch->terms && scratch->values && scratch->codes && scratch->block_x &&
-        scratch->block_values && scratch->block_codes && scratch->random && scratch->block_random)
+        scratch->block_values && scratch->block_codes && scratch->random && scratch->other_random && scratch->block_random)
         return scratch;
     nib_scratch_free(scratch);
     return NULL;
@@ -39,6 +40,7 @@ void nib_scratch_free(struct nib_scratch *scratch) {
     free(scratch->block_x);
     free(scratch->block_codes);
     free(scratch->random);
+    free(scratch->other_random);
     free(scratch->block_random);
     free(scratch->block_values);
     free(scratch);
