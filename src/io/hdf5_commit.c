@@ -5,8 +5,10 @@
 #include "base/memory.h"
 #include "io/hdf5_handle.h"
 #include "io/hdf5_result.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,6 +171,23 @@ static enum nib_status write_all(int descriptor, const char *bytes, size_t size,
     return NIB_OK;
 }
 
+/* Removes what processes that were killed while they wrote `path` have left beside it. */
+static void remove_leftovers(const char *path, const char *folder) {
+    const char *slash = strrchr(path, '/'), *name = slash == NULL ? path : slash + 1;
+    const size_t length = strlen(name);
+    DIR *stream = opendir(folder);
+    for (struct dirent *entry; stream != NULL && (entry = readdir(stream)) != NULL;) {
+        long process;
+        int turn, end = 0;
+        if (strncmp(entry->d_name, name, length) != 0 ||
+            sscanf(entry->d_name + length, ".%ld.%d.part%n", &process, &turn, &end) != 2 || end == 0 ||
+            entry->d_name[length + (size_t)end] != '\0' || process <= 0)
+            continue;
+        if (kill((pid_t)process, 0) != 0 && errno == ESRCH) unlinkat(dirfd(stream), entry->d_name, 0);
+    }
+    if (stream != NULL) closedir(stream);
+}
+
 /* Writes `size` bytes beside `path`, syncs and renames. */
 static enum nib_status replace_file(const char *path, const void *bytes, size_t size, struct nib_error *error) {
     char *temporary = nib_alloc(strlen(path) + 40, 1, path, error), *folder = folder_of(path);
@@ -200,6 +219,7 @@ static enum nib_status replace_file(const char *path, const void *bytes, size_t 
         fsync(descriptor); /* the new name too survives a power cut; not every file system offers it */
         close(descriptor);
     }
+    if (status == NIB_OK) remove_leftovers(path, folder);
     free(temporary);
     free(folder);
     return status;

@@ -3,19 +3,15 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "plot/embedded.h"
+#include "plot/gnuplot.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <locale.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 struct nib_figure {
     const struct nib_plot_script *style, *script;
@@ -155,57 +151,10 @@ static enum nib_status save_script(const struct nib_figure *figure, const char *
     return nib_fail_at(error, NIB_EIO, path, 0, "cannot be written: %s", strerror(why));
 }
 
-/* Runs gnuplot on the script; its complaints end in `said`, cut to one line. */
-static enum nib_status run_gnuplot(const char *script, const char *format, const char *part, char said[200],
-                                   struct nib_error *error) {
-    char settings[4400];
-    int n = snprintf(settings, sizeof settings, "format='%s'; out='", format);
-    for (const char *c = part; *c != '\0' && n < (int)sizeof settings - 4; c++) {
-        if (*c == '\'') settings[n++] = '\'';
-        settings[n++] = *c;
-    }
-    snprintf(settings + n, sizeof settings - (size_t)n, "'");
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return nib_fail(error, NIB_EIO, "gnuplot: %s", strerror(errno));
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
-    char name[] = "gnuplot", option[] = "-e", *file = strdup(script);
-    char *const arguments[] = {name, option, settings, file, NULL};
-    pid_t child = -1;
-    int failed = file == NULL ? ENOMEM : posix_spawnp(&child, name, &actions, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    free(file);
-    size_t length = 0;
-    said[0] = '\0';
-    if (failed == 0) {
-        char buffer[256];
-        ssize_t got;
-        while ((got = read(ends[0], buffer, sizeof buffer)) > 0)
-            for (ssize_t i = 0; i < got && length < 199; i++) said[length++] = buffer[i] == '\n' ? ' ' : buffer[i];
-        said[length] = '\0';
-    }
-    close(ends[0]);
-    if (failed != 0)
-        return nib_fail(error, NIB_EUNAVAILABLE, "gnuplot cannot be started (%s); the figure's script is %s",
-                        strerror(failed), script);
-    int state = 0;
-    while (waitpid(child, &state, 0) < 0)
-        if (errno != EINTR) return nib_fail(error, NIB_EIO, "gnuplot: %s", strerror(errno));
-    if (WIFEXITED(state) && WEXITSTATUS(state) == 127)
-        return nib_fail(error, NIB_EUNAVAILABLE, "gnuplot cannot be started; the figure's script is %s", script);
-    if (!WIFEXITED(state) || WEXITSTATUS(state) != 0)
-        return nib_fail(error, NIB_EIO, "gnuplot failed on %s: %s", script, said);
-    return NIB_OK;
-}
-
 enum nib_status nib_figure_write(struct nib_figure *figure, const char *prefix, struct nib_error *error) {
     static const char *const formats[] = {"png", "pdf"};
     enum nib_status status = NIB_OK;
-    char script[4096], said[200];
+    char script[4096];
     if (strlen(prefix) > 4000 || prefix[0] == '\0' || strchr(prefix, '\n') != NULL)
         status = nib_fail(error, NIB_EINVAL, "a figure cannot be named \"%.40s\"", prefix);
     if (status == NIB_OK && fflush(figure->stream) != 0) status = nib_fail(error, NIB_ENOMEM, "a figure: out of memory");
@@ -214,13 +163,9 @@ enum nib_status nib_figure_write(struct nib_figure *figure, const char *prefix, 
         status = save_script(figure, prefix, script, error);
     }
     for (size_t i = 0; status == NIB_OK && i < 2; i++) {
-        char path[4096], part[4200];
+        char path[4096];
         snprintf(path, sizeof path, "%s.%s", prefix, formats[i]);
-        snprintf(part, sizeof part, "%s.part", path);
-        status = run_gnuplot(script, formats[i], part, said, error);
-        if (status == NIB_OK && rename(part, path) != 0)
-            status = nib_fail_at(error, NIB_EIO, path, 0, "gnuplot wrote nothing there: %s", said);
-        if (status != NIB_OK) unlink(part);
+        status = nib_gnuplot_draw(script, formats[i], path, error);
     }
     nib_figure_free(figure);
     return status;
@@ -230,7 +175,7 @@ enum nib_status nib_figure_draw(struct nib_figure *figure, const char *path, con
     static const char *const formats[] = {"png", "pdf", "svg"};
     enum nib_status status = NIB_OK;
     const char *dot = strrchr(path, '.'), *format = NULL;
-    char part[4200], own[4200], said[200];
+    char own[4200];
     for (size_t i = 0; i < 3 && dot != NULL; i++)
         if (strcmp(dot + 1, formats[i]) == 0) format = formats[i];
     if (strlen(path) > 4000 || strchr(path, '\n') != NULL || format == NULL)
@@ -238,7 +183,6 @@ enum nib_status nib_figure_draw(struct nib_figure *figure, const char *path, con
                           path);
     if (status == NIB_OK && fflush(figure->stream) != 0) status = nib_fail(error, NIB_ENOMEM, "a figure: out of memory");
     if (status == NIB_OK) {
-        snprintf(part, sizeof part, "%s.part", path);
         snprintf(own, sizeof own, "%s.gp.part", path);
         char *prefix = strndup(path, (size_t)(dot - path));
         if (prefix == NULL)
@@ -247,10 +191,7 @@ enum nib_status nib_figure_draw(struct nib_figure *figure, const char *path, con
             status = save_script(figure, prefix, script != NULL ? script : own, error);
         free(prefix);
         if (status == NIB_OK) {
-            status = run_gnuplot(script != NULL ? script : own, format, part, said, error);
-            if (status == NIB_OK && rename(part, path) != 0)
-                status = nib_fail_at(error, NIB_EIO, path, 0, "gnuplot wrote nothing there: %s", said);
-            if (status != NIB_OK) unlink(part);
+            status = nib_gnuplot_draw(script != NULL ? script : own, format, path, error);
             if (script == NULL) unlink(own);
         }
     }
