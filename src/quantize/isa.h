@@ -38,7 +38,7 @@ struct nib_consts {
     /* element format */
     int32_t below_magnitude[7]; /* thresholds of magnitudes, less 1 */
     int32_t threshold[NIB_THRESHOLDS];
-    uint64_t codes;
+    uint8_t code_of_rank[NIB_CODES];
     float level[NIB_CODES];
     bool mirrored;                                      /* code 8 + i stands for the negative of code i */
     float middle[7];                                    /* between the magnitudes */

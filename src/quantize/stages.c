@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "core/convert.h"
+#include "core/round.h"
 #include "quantize/approx.h"
 #include "quantize/ref_e8m0.h"
 
@@ -229,7 +230,7 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->largest_scale = scale->max_value;
     for (int i = 0; i < 7; i++) k->below_magnitude[i] = q->rule.magnitude_threshold[i] - 1;
     memcpy(k->threshold, q->rule.threshold, sizeof k->threshold);
-    k->codes = q->rule.codes;
+    for (uint32_t i = 0; i < NIB_CODES; i++) k->code_of_rank[i] = (uint8_t)nib_round_code_of_rank(q->rule.codes, i);
     memcpy(k->level, element->level, sizeof k->level);
     if (q->axes.value_zero == NIB_VALUE_ZERO_PLUS) k->level[q->code_of_minus_zero] = 0;
     k->mirrored = true;
