@@ -1,5 +1,5 @@
-/* Binary32 arithmetic by MPFR, one correct rounding an operation, subnormals included, and flushed to zero on demand; the formats that
- * scales and elements are rounded to by exact search. Shares nothing with the library. */
+/* Binary32 arithmetic by MPFR, one correct rounding an operation, subnormals included, and flushed to zero on demand;
+ * the formats that scales and elements are rounded to by exact search. Shares nothing with the library. */
 #ifndef NIB_ORACLE_BINARY32_H
 #define NIB_ORACLE_BINARY32_H
 

@@ -62,7 +62,9 @@ static enum nib_status run_gnuplot(const char *script, const char *format, const
 
 /* Whether a file of this format has its end. gnuplot does not say when a disk is full. */
 static bool is_whole(const char *path, const char *format) {
-    const char *end = strcmp(format, "png") == 0 ? "IEND\xae\x42\x60\x82" : strcmp(format, "pdf") == 0 ? "%%EOF" : "</svg>";
+    const char *end = strcmp(format, "png") == 0   ? "IEND\xae\x42\x60\x82"
+                      : strcmp(format, "pdf") == 0 ? "%%EOF"
+                                                   : "</svg>";
     char tail[64];
     FILE *stream = fopen(path, "rb");
     if (stream == NULL) return false;

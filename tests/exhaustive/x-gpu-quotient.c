@@ -1,15 +1,17 @@
 /* The GPU kernels' division by FP32 scales, the device's own lines (src/gpu/cuda/quotient.h) run on the processor.
  *
- * Significands: every x of 8 bits in [1, 2) over every divisor of 24 bits in [1, 2) must give the quotient of an IEEE division, bit for
- * bit. That settles every exponent for which nothing under- or overflows, because each step is then exact or rounds at a place that
- * moves with the exponents: with x = m 2^a and s = n 2^b the reciprocal scales by 2^-b, product and quotient by 2^(a - b), remainder by
- * 2^a. bf16 numbers below 2^-126 are such numbers with fewer bits. What an exponent can break, and what is checked of it:
+ * Significands: every x of 8 bits in [1, 2) over every divisor of 24 bits in [1, 2) must give the quotient of an IEEE
+ * division, bit for bit. That settles every exponent for which nothing under- or overflows, because each step is then
+ * exact or rounds at a place that moves with the exponents: with x = m 2^a and s = n 2^b the reciprocal scales by 2^-b,
+ * product and quotient by 2^(a - b), remainder by 2^a. bf16 numbers below 2^-126 are such numbers with fewer bits. What
+ * an exponent can break, and what is checked of it:
  *  - the reciprocal must be normal: s from 2^-90 to 2^100 gives 2^-100 to 2^90;
- *  - the remainder is a multiple of ulp(y) ulp(s), and exact where that is 2^-149 or more: for y from 2^-9 and s from 2^-90 on it is
- *    2^-32 2^-113. Smaller quotients may be wrong in their last bits, which no code and no 8-bit fraction sees, but must stay small
- *    and keep their signs;
+ *  - the remainder is a multiple of ulp(y) ulp(s), and exact where that is 2^-149 or more: for y from 2^-9 and s from
+ * 2^-90 on it is 2^-32 2^-113. Smaller quotients may be wrong in their last bits, which no code and no 8-bit fraction
+ * sees, but must stay small and keep their signs;
  *  - beyond these divisors the kernels divide (s.plain of fast_scale is false and scaled() is called).
- * So all that a kernel meets is tried besides: every finite bf16 amax, its scale amax / largest for both grids, and every x up to it. */
+ * So all that a kernel meets is tried besides: every finite bf16 amax, its scale amax / largest for both grids, and
+ * every x up to it. */
 #include "core/convert.h"
 #include "gpu/cuda/quotient.h"
 #include "nib_test.h"
@@ -37,7 +39,8 @@ static void every_significand(void) {
 #pragma omp parallel for schedule(static) reduction(+ : wrong)
     for (uint32_t n = 0; n < all; n += step) {
         unsigned here = wrong_quotients(nib_float_of_bits(0x3F800000u | n), 0x1p-7f);
-        if (here != 0 && wrong < 10) fprintf(stderr, "\n%u wrong quotients by %a\n", here, (double)nib_float_of_bits(0x3F800000u | n));
+        if (here != 0 && wrong < 10)
+            fprintf(stderr, "\n%u wrong quotients by %a\n", here, (double)nib_float_of_bits(0x3F800000u | n));
         wrong += here;
     }
     NIB_CHECKF(wrong == 0, "%" PRIu64 " wrong quotients", wrong);
@@ -52,7 +55,8 @@ static void both_ends_of_what_holds(void) {
             uint32_t n = i * 2048 + i; /* significands over the whole range, both ends among them */
             float least = nib_float_of_bits((uint32_t)(127 - 90) << 23 | (n & 0x7FFFFF));
             float most = nib_float_of_bits((uint32_t)(127 + 99) << 23 | (~n & 0x7FFFFF));
-            wrong += wrong_quotients(least, ldexpf(1, e - 90 - 7 + 1)) + wrong_quotients(most, ldexpf(1, e + 99 - 7 + 1));
+            wrong +=
+                wrong_quotients(least, ldexpf(1, e - 90 - 7 + 1)) + wrong_quotients(most, ldexpf(1, e + 99 - 7 + 1));
         }
     NIB_CHECKF(wrong == 0, "%u wrong quotients", wrong);
     NIB_CHECKF(wrong_quotients(0x1p100f, 0x1p93f) == 0, "wrong quotients by 2^100");
@@ -93,7 +97,8 @@ static void every_block_of_a_kernel(void) {
             float divisor = nib_float_of_bits(amax << 16) / largest[i];
             if (!nib_quotient_holds(divisor)) continue;
             unsigned here = wrong_in_block(amax, divisor, step);
-            if (here != 0 && wrong < 10) fprintf(stderr, "\namax %04x, largest %g: %u wrong\n", amax, (double)largest[i], here);
+            if (here != 0 && wrong < 10)
+                fprintf(stderr, "\namax %04x, largest %g: %u wrong\n", amax, (double)largest[i], here);
             wrong += here;
             blocks++;
         }
@@ -103,5 +108,6 @@ static void every_block_of_a_kernel(void) {
     printf(" %" PRIu64 " maxima, ", blocks);
 }
 
-NIB_TEST_MAIN("the GPU's quotients", {"every significand", every_significand}, {"both ends of what holds", both_ends_of_what_holds},
-              {"zeros keep their sign", zeros_keep_their_sign}, {"every block of a kernel", every_block_of_a_kernel})
+NIB_TEST_MAIN("the GPU's quotients", {"every significand", every_significand},
+              {"both ends of what holds", both_ends_of_what_holds}, {"zeros keep their sign", zeros_keep_their_sign},
+              {"every block of a kernel", every_block_of_a_kernel})

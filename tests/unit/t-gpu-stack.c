@@ -87,6 +87,21 @@ static void padded_operands_agree(void) {
     snprintf(sentence, sizeof sentence, "%d rotated values", 2 * (24 + 32) * (5 * 64 + 2 * 128)); /* dY of dgrad and of wgrad */
     CU_ASSERT_PTR_NOT_NULL(strstr(output, sentence));
     expect("product", one, 1, "rows DIFFER");
+    /* The same of a recipe whose quantizers the device has. */
+    static const char padded[] = "kind: recipe\ntitle: padded\nsource: test\n"
+                                 "fprop: {rotation: rht16, x: {quantizer: e1m2-fp32}, w: {quantizer: e1m2-fp32}}\n"
+                                 "dgrad: {rotation: rht16, dy: {quantizer: e1m2-fp32, set: [rounding=sr, sr_bits=32]}, w: {quantizer: e1m2-fp32}}\n"
+                                 "wgrad: {rotation: rht16, pad: true, dy: {quantizer: e1m2-fp32, set: [rounding=sr, sr_bits=32]}, "
+                                 "x: {quantizer: e1m2-fp32}}\n";
+    const char *two = "--stack model.safetensors --tokens tokens.txt -s 2 -l 12 --recipe padded.yaml";
+    const int in = 6 * 64 + 128, out = 5 * 64 + 2 * 128, weights = 4 * 64 * 64 + 3 * 64 * 128;
+    const int operands = 2 * (24 * in + 24 * out + 2 * weights + 32 * out + 32 * in), outputs = 2 * (24 * out + 24 * in + weights);
+    char sums[128];
+    nib_write("padded.yaml", padded, strlen(padded));
+    snprintf(sums, sizeof sums, "0 differences in %d quantized values, %d rotated values and %d outputs of products", operands, operands, outputs);
+    expect("", two, 0, sums);
+    expect("code", two, 1, "code of (");
+    expect("scale", two, 1, "block scale (0, 0)");
 }
 
 static void one_wrong_result_is_seen(void) {

@@ -1,7 +1,8 @@
-/* Quantizers that no output of a real kernel vouches for, against oracles written from a catalogue of what their sources say, not from
- * the engine: each operation is one MPFR rounding, and scales and codes are exact searches. Numbers in comments are sections of the
- * catalogue (semantics of quantizers: Q, recipes: R). rcp.approx and div.full are facts about the hardware, which
- * t-quantize-approx holds to its tables; they are taken from the library. Inputs are bf16 numbers, as the kernels take them. */
+/* Quantizers that no output of a real kernel vouches for, against oracles written from a catalogue of what their
+ * sources say, not from the engine: each operation is one MPFR rounding, and scales and codes are exact searches.
+ * Numbers in comments are sections of the catalogue (semantics of quantizers: Q, recipes: R). rcp.approx and div.full
+ * are facts about the hardware, which t-quantize-approx holds to its tables; they are taken from the library. Inputs
+ * are bf16 numbers, as the kernels take them. */
 #include "core/key.h"
 #include "nib_test.h"
 #include "oracle_binary32.h"
@@ -52,8 +53,8 @@ static void flashinfer(struct block *b) {
     float out = a != 0 ? nib_rcp_approx_ftz(oracle_mul_ftz(sf, nib_rcp_approx_ftz(S))) : 0;
     encode(b, oracle_mul_ftz, out, false);
 }
-/* Q 5, DISABLE_FP4_QUANT_FAST_MATH: TransformerEngine's b*(S*R6) and 1/(sf*(1/S)) by __fdiv_rn, without its bound, 0 for a block of
- * zeros; -ftz still applies to products. */
+/* Q 5, DISABLE_FP4_QUANT_FAST_MATH: TransformerEngine's b*(S*R6) and 1/(sf*(1/S)) by __fdiv_rn, without its bound, 0
+ * for a block of zeros; -ftz still applies to products. */
 static void flashinfer_exact(struct block *b) {
     float S = callers_scale(b->g), a = oracle_flushed(amax(b));
     b->scale = a != 0 ? oracle_e4m3_code(oracle_mul_ftz(a, oracle_mul_ftz(S, sixth()))) : 0;
@@ -128,7 +129,8 @@ static float two_to(int e) {
     return ldexpf(1, e);
 }
 
-/* Q 5, FlashInfer: e8m0_RP(b*rcp~(6)); the multiplier is 1 for e = 0, else 2^(127-e), and 0 for a block of zeros; -ftz. */
+/* Q 5, FlashInfer: e8m0_RP(b*rcp~(6)); the multiplier is 1 for e = 0, else 2^(127-e), and 0 for a block of zeros; -ftz.
+ */
 static void flashinfer_mxfp4(struct block *b) {
     float a = amax(b), v = oracle_mul_ftz(a, sixth());
     int e = -127;
@@ -157,7 +159,7 @@ static int mslk_exponent(enum mode mode, float a) {
     if (a == 0) return -127;
     if (isinf(a)) return 125;
     frexpf(a, &exponent);
-    exponent--; /* a = 2 below * 2^exponent, 1 <= 2 below < 2 */
+    exponent--;                            /* a = 2 below * 2^exponent, 1 <= 2 below < 2 */
     if (fabsf(a) < 0x1p-126f) return -127; /* floor(-127)-2, whatever is added */
     fraction = 2 * below;
     switch (mode) {
@@ -197,12 +199,13 @@ static void mslk_stochastic(struct block *b) {
     mslk(b, EVEN_MINUS);
     for (int i = 0; i < b->n; i++) {
         float y = nib_div_full(b->x[i], two_to((int)b->scale - 127));
-        b->code[i] = (uint8_t)oracle_e2m1_code(nib_float_of_bits(nib_bits_of_float(y) + (b->r[i] & 0x3FFFFF) - 0x1FFFFF), false);
+        b->code[i] =
+            (uint8_t)oracle_e2m1_code(nib_float_of_bits(nib_bits_of_float(y) + (b->r[i] & 0x3FFFFF) - 0x1FFFFF), false);
     }
 }
 
-/* Q 5, Quark's copy of triton_kernels: 0x200000 is added to the bits of b, then -2, within -127 and 127, where Triton's exp2 makes
- * 2^-127 zero (Q 12.10); scale 0 gives 0; x*(1 div~ s), ties away. */
+/* Q 5, Quark's copy of triton_kernels: 0x200000 is added to the bits of b, then -2, within -127 and 127, where Triton's
+ * exp2 makes 2^-127 zero (Q 12.10); scale 0 gives 0; x*(1 div~ s), ties away. */
 static void quark(struct block *b) {
     float a = nib_float_of_bits((nib_bits_of_float(amax(b)) + 0x200000) & 0x7F800000);
     int exponent = a == 0 ? -127 : isinf(a) ? 127 : ilogbf(a) - 2;
@@ -223,7 +226,8 @@ static void tetrajet(struct block *b) {
     }
 }
 
-/* ---- TetraJet-v2, R 4 and Q 7: blocks of a segment of 128, whose amax is g; fast math, so that a/448/6 are div.approx */
+/* ---- TetraJet-v2, R 4 and Q 7: blocks of a segment of 128, whose amax is g; fast math, so that a/448/6 are div.approx
+ */
 
 static float approximately(float a, float b) {
     return oracle_mul_ftz(a, nib_rcp_approx_ftz(b));
@@ -240,14 +244,24 @@ static float tetrajet2_factor(struct block *b) {
 static void tetrajet2(struct block *b) {
     encode(b, oracle_mul_ftz, tetrajet2_factor(b), false);
 }
-/* The state of four elements from the seed (77) and the index of the first; noise of half a step, clamped to the binade. */
+/* The state of four elements from the seed (77) and the index of the first; noise of half a step, clamped to the
+ * binade. */
 static void tetrajet2_stochastic(struct block *b) {
     float factor = tetrajet2_factor(b);
     for (int i = 0; i < b->n; i++) {
         uint32_t state = (77 + (b->index + ((uint32_t)i & ~3u)) * 0x9E3779B1u) * 747796405u + 2891336453u;
         for (int k = 0; k <= i % 4; k++) state = state * 1664525u + 1013904223u;
-        float y = oracle_mul_ftz(b->x[i], factor), a = fabsf(y), noise = nib_float_of_bits(0x3F800000u | state >> 9) - 1.5f;
-        float low = a <= 2 ? 0 : a <= 4 ? 2 : 4, high = a <= 2 ? 2 : a <= 4 ? 4 : 6, step = a <= 2 ? 0.5f : a <= 4 ? 1 : 2;
+        float y = oracle_mul_ftz(b->x[i], factor), a = fabsf(y),
+              noise = nib_float_of_bits(0x3F800000u | state >> 9) - 1.5f;
+        float low = a <= 2   ? 0
+                    : a <= 4 ? 2
+                             : 4,
+              high = a <= 2   ? 2
+                     : a <= 4 ? 4
+                              : 6,
+              step = a <= 2   ? 0.5f
+                     : a <= 4 ? 1
+                              : 2;
         float noisy = fminf(fmaxf(oracle_add(a, oracle_mul(noise, step)), low), high);
         b->code[i] = isnan(y) ? 7 : (uint8_t)oracle_e2m1_code(copysignf(noisy, y), false);
     }
@@ -279,21 +293,22 @@ static void hif4(struct block *b) {
     }
 }
 
-/* ---- BOF4, R 14: by the largest magnitude, or by the first element that has it, its sign included; nearest by midpoints */
+/* ---- BOF4, R 14: by the largest magnitude, or by the first element that has it, its sign included; nearest by
+ * midpoints */
 
 static const char *const bof4_tables[3][2][16] = {
-    {{"-1", "-.786959", "-.616777", "-.471828", "-.342695", "-.223564", "-.110387", "0", ".096497", ".194850", ".297100", ".405714", ".523944", ".656478",
-      ".810747", "1"},
-     {"-.886742", "-.710295", "-.562865", "-.433730", "-.316559", "-.207160", "-.102467", "0", ".096497", ".194850", ".297100", ".405714", ".523944",
-      ".656478", ".810747", "1"}},
-    {{"-1", "-.771152", "-.598522", "-.455463", "-.329823", "-.214804", "-.105969", "0", ".092625", ".187153", ".285712", ".390958", ".506571", ".638225",
-      ".795838", "1"},
-     {"-.87327975", "-.69074464", "-.54370391", "-.41737017", "-.30389336", "-.19860178", "-.09815572", "0", ".09259384", ".18704800", ".28551975",
-      ".39071262", ".50628316", ".63797486", ".79563767", "1"}},
-    {{"-1", "-.75356892", "-.57926815", "-.43867201", "-.31681910", "-.20602911", "-.10156408", "0", ".08876467", ".17945353", ".27424977", ".37595103",
-      ".48859253", ".61877155", ".77908284", "1"},
-     {"-.85684639", "-.66928744", "-.52352661", "-.40048826", "-.29106382", "-.19000930", "-.09385296", "0", ".08876717", ".17948027", ".27430961",
-      ".37601975", ".48865300", ".61886036", ".77913958", "1"}}};
+    {{"-1", "-.786959", "-.616777", "-.471828", "-.342695", "-.223564", "-.110387", "0", ".096497", ".194850",
+      ".297100", ".405714", ".523944", ".656478", ".810747", "1"},
+     {"-.886742", "-.710295", "-.562865", "-.433730", "-.316559", "-.207160", "-.102467", "0", ".096497", ".194850",
+      ".297100", ".405714", ".523944", ".656478", ".810747", "1"}},
+    {{"-1", "-.771152", "-.598522", "-.455463", "-.329823", "-.214804", "-.105969", "0", ".092625", ".187153",
+      ".285712", ".390958", ".506571", ".638225", ".795838", "1"},
+     {"-.87327975", "-.69074464", "-.54370391", "-.41737017", "-.30389336", "-.19860178", "-.09815572", "0",
+      ".09259384", ".18704800", ".28551975", ".39071262", ".50628316", ".63797486", ".79563767", "1"}},
+    {{"-1", "-.75356892", "-.57926815", "-.43867201", "-.31681910", "-.20602911", "-.10156408", "0", ".08876467",
+      ".17945353", ".27424977", ".37595103", ".48859253", ".61877155", ".77908284", "1"},
+     {"-.85684639", "-.66928744", "-.52352661", "-.40048826", "-.29106382", "-.19000930", "-.09385296", "0",
+      ".08876717", ".17948027", ".27430961", ".37601975", ".48865300", ".61886036", ".77913958", "1"}}};
 
 static void bof4(struct block *b, bool is_signed) {
     double level[16], lifted[16];
@@ -366,7 +381,8 @@ static uint32_t next(void) {
     return (uint32_t)(state >> 32);
 }
 
-/* bf16 numbers up to `most`: ties and levels of E2M1 under a power of two, several binades, and what the flags allow besides. */
+/* bf16 numbers up to `most`: ties and levels of E2M1 under a power of two, several binades, and what the flags allow
+ * besides. */
 static void fill(float *x, int n, float most, unsigned flags) {
     float top = ldexpf(most, -(int)(next() % 4 == 0 ? next() % 24 : next() % 3));
     bool empty = (flags & EMPTY) && next() % 16 == 0;
@@ -402,11 +418,14 @@ static unsigned differences(const struct nib_quantizer *q, size_t row, unsigned 
     const unsigned flags = rows[row].flags;
     const size_t n = (size_t)rows[row].n, lines = flags & SQUARES ? 16 : LINES, per_line = flags & SEGMENTS ? 8 : 1;
     const size_t cols = flags & SQUARES ? 16 : n * per_line;
-    float g = ldexpf(1 + (float)(next() % 128) / 128, tried % 8 == 0 ? (int)(next() % 200) - 110 : (int)(next() % 24) - 12);
+    float g =
+        ldexpf(1 + (float)(next() % 128) / 128, tried % 8 == 0 ? (int)(next() % 200) - 110 : (int)(next() % 24) - 12);
     if (tried % 8 == 1 && (flags & GIVEN) == 0 && (flags & INFINITIES)) g = 0x1.FEp+127f; /* the largest exponents */
-    for (size_t i = 0; i < lines * cols; i += flags & SQUARES ? lines * cols : n) fill(x + i, flags & SQUARES ? 256 : (int)n, g, flags);
+    for (size_t i = 0; i < lines * cols; i += flags & SQUARES ? lines * cols : n)
+        fill(x + i, flags & SQUARES ? 256 : (int)n, g, flags);
     for (size_t i = 0; i < lines * cols; i++) random[i] = next();
-    struct nib_quantize_options options = {.has_tensor_amax = (flags & GIVEN) != 0, .tensor_amax = g, .threads = 1, .seed = 77};
+    struct nib_quantize_options options = {
+        .has_tensor_amax = (flags & GIVEN) != 0, .tensor_amax = g, .threads = 1, .seed = 77};
     if (flags & RANDOM) {
         options.random_bits = (const uint8_t *)random;
         options.random_bytes = lines * cols * sizeof *random;
@@ -414,7 +433,8 @@ static unsigned differences(const struct nib_quantizer *q, size_t row, unsigned 
     struct nib_quantized out;
     struct nib_error error;
     unsigned count = 0;
-    if (nib_quantized_alloc(q, lines, cols, NIB_ALONG_COLS, NIB_WANT_CODES | NIB_WANT_SCALES | NIB_WANT_VALUES, &out, &error) != NIB_OK ||
+    if (nib_quantized_alloc(q, lines, cols, NIB_ALONG_COLS, NIB_WANT_CODES | NIB_WANT_SCALES | NIB_WANT_VALUES, &out,
+                            &error) != NIB_OK ||
         nib_quantize(q, (struct nib_view){x, NIB_F32, lines, cols, cols}, &options, &out, &error) != NIB_OK) {
         NIB_CHECKF(false, "%s: %s", rows[row].name, error.text);
         return 1;
@@ -431,13 +451,16 @@ static unsigned differences(const struct nib_quantizer *q, size_t row, unsigned 
         bool wrong = stored_scale(&out, at) != b.scale;
         size_t first = n;
         for (size_t i = 0; i < n && !wrong; i++) {
-            bool same = out.codes[at * n + i] == b.code[i] && (!b.has_values || same_float(out.values[at * n + i], b.value[i]));
+            bool same =
+                out.codes[at * n + i] == b.code[i] && (!b.has_values || same_float(out.values[at * n + i], b.value[i]));
             if (!same) wrong = true, first = i;
         }
         if (wrong && count++ == 0 && tried < 1000) {
-            fprintf(stderr, "\n%s, g %a, amax %a: scale %X, expected %X", rows[row].name, (double)b.g, (double)amax(&b), stored_scale(&out, at), b.scale);
+            fprintf(stderr, "\n%s, g %a, amax %a: scale %X, expected %X", rows[row].name, (double)b.g, (double)amax(&b),
+                    stored_scale(&out, at), b.scale);
             if (first < n)
-                fprintf(stderr, "; element %zu, %a: code %u, expected %u", first, (double)b.x[first], out.codes[at * n + first], b.code[first]);
+                fprintf(stderr, "; element %zu, %a: code %u, expected %u", first, (double)b.x[first],
+                        out.codes[at * n + first], b.code[first]);
         }
     }
     nib_quantized_free(&out);
@@ -461,4 +484,5 @@ static void every_quantizer_equals_its_oracle(void) {
     }
 }
 
-NIB_TEST_MAIN("quantizers against the catalogue", {"every quantizer equals its oracle", every_quantizer_equals_its_oracle})
+NIB_TEST_MAIN("quantizers against the catalogue",
+              {"every quantizer equals its oracle", every_quantizer_equals_its_oracle})
