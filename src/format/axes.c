@@ -230,13 +230,19 @@ const char *nib_axes_get(const struct nib_axes *axes, size_t index, char buffer[
     }
     float number;
     memcpy(&number, record + axis->offset, sizeof number);
+    static const char *const eighths[8] = {"", ".125", ".25", ".375", ".5", ".625", ".75", ".875"};
     int exponent;
-    float mantissa = frexpf(number, &exponent);
+    float half = frexpf(number, &exponent);
     if (isinf(number))
         snprintf(buffer, NIB_AXIS_TEXT, "inf");
-    else if (number < 0x1p24f && number == (float)(int)number)
-        snprintf(buffer, NIB_AXIS_TEXT, "%d", (int)number);
-    else /* 24 bits as 0x0.hhhhhhp+e, which no locale changes */
-        snprintf(buffer, NIB_AXIS_TEXT, "0x0.%06xp%+d", (unsigned)(mantissa * 0x1p24f), exponent);
+    else if (number < 0x1p20f && number * 8 == (float)(int)(number * 8))
+        snprintf(buffer, NIB_AXIS_TEXT, "%d%s", (int)number, eighths[(int)(number * 8) % 8]);
+    else { /* as %a has it, but in no locale with a comma */
+        unsigned fraction = (unsigned)(half * 0x1p25f) - 0x1000000, digits = 6;
+        for (; digits > 0 && fraction % 16 == 0; digits--) fraction /= 16;
+        int whole = snprintf(buffer, NIB_AXIS_TEXT, "0x1%s", digits > 0 ? "." : "");
+        if (digits > 0) whole += snprintf(buffer + whole, NIB_AXIS_TEXT - (size_t)whole, "%0*x", (int)digits, fraction);
+        snprintf(buffer + whole, NIB_AXIS_TEXT - (size_t)whole, "p%+d", exponent - 1);
+    }
     return buffer;
 }
