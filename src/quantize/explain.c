@@ -16,7 +16,7 @@ static void explain_block(const struct nib_quantizer *q, const struct nib_walk *
         for (size_t j = 0; j < w->block_size; j++)
             scratch->block_x[r * w->block_size + j] = scratch->x[(band + r) * w->tile_inner + column + j];
     if (w->random.bytes > 0) {
-        nib_tile_random(w, isa->philox, first_line, start, scratch->random);
+        nib_tile_random(w, &isa->random, first_line, start, scratch->random);
         for (size_t r = 0; r < w->block_rows; r++)
             for (size_t j = 0; j < w->block_size; j++)
                 scratch->block_random[r * w->block_size + j] =

@@ -49,8 +49,10 @@ struct nib_consts {
     float factor_of_code[256], back_of_code[256];
     /* stochastic rounding */
     struct nib_sr_grid sr;
-    bool translated; /* counts are not codes */
-    int signed_zero; /* the axis */
+    bool translated;  /* counts are not codes */
+    int signed_zero;  /* the axis */
+    int precision;    /* of scaled elements */
+    float approx_3_2; /* reciprocal of 3/2 */
 };
 
 /* in and out hold NIB_TILE numbers. */
@@ -145,9 +147,11 @@ struct nib_isa {
     nib_scale_stage *factor[NIB_AXIS_element_scale_COUNT];
     nib_scale_stage *factor_of_power; /* rcp.approx.ftz of scales with one significand; NaN where it is not normal */
     nib_element_stage *encode[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_ENCODINGS];
-    nib_philox_stage *philox;
-    nib_stochastic_stage *stochastic[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_AXIS_sr_bits_COUNT];
-    nib_stochastic_stage *stochastic_int4[NIB_AXIS_sr_bits_COUNT]; /* of the integers that IF4 may choose, by bytes / 2 */
+    struct nib_random_stages random;
+    /* Stochastic rounding by bytes / 2 of the random integers: the form carry, and others, which take products. */
+    nib_stochastic_stage *carry[NIB_OPERATIONS][NIB_AXIS_element_precision_COUNT][NIB_AXIS_sr_bits_COUNT];
+    nib_stochastic_stage *form[NIB_AXIS_sr_form_COUNT][NIB_AXIS_sr_bits_COUNT];
+    nib_stochastic_stage *stochastic_int4[NIB_AXIS_sr_bits_COUNT]; /* of the integers that IF4 may choose */
     /* The bits of `count` random integers of `width` bytes, each in reverse order. */
     void (*reverse_bits)(const uint8_t *restrict random, size_t count, unsigned width, uint8_t *restrict out);
     nib_terms_stage *terms[NIB_AXIS_error_value_COUNT][NIB_TERMS];

@@ -126,65 +126,82 @@ enum nib_status nib_sr_source_make(unsigned bytes, struct nib_view x, const stru
 }
 
 /* TransformerEngine's blockwise kernel: 256 threads take 128 x 128 elements; a thread takes 16 elements along the
- * reduction axis from each Philox block, four rows one after the other, or four columns. */
-static uint32_t te_byte(const struct nib_sr_source *s, uint64_t row, uint64_t col) {
-    uint64_t tile = col / 128 + row / 128 * ((s->cols + 127) / 128), r = row % 128, c = col % 128, thread, block, at;
-    if (s->axis == NIB_ALONG_COLS) {
-        thread = r % 32 * 8 + c / 16;
-        block = r / 32;
-        at = c % 16;
-    } else {
-        thread = c % 64 / 2 * 8 + r / 16;
-        block = c / 64 * 2 + c % 2 + (s->kind == NIB_SR_SOURCE_TE ? 4 : 0);
-        at = r % 16;
+ * reduction axis from each Philox block, a byte each, four rows one after the other, or four columns. */
+static struct nib_philox_block te_block(const struct nib_sr_source *s, uint64_t row, uint64_t col) {
+    uint64_t tile = col / 128 + row / 128 * ((s->cols + 127) / 128), r = row % 128, c = col % 128;
+    if (s->axis == NIB_ALONG_COLS) return nib_philox(s->seed, s->stream + r / 32, r % 32 * 8 + c / 16 + 256 * tile);
+    uint64_t block = c / 64 * 2 + c % 2 + (s->kind == NIB_SR_SOURCE_TE ? 4 : 0);
+    return nib_philox(s->seed, s->stream + block, c % 64 / 2 * 8 + r / 16 + 256 * tile);
+}
+
+bool nib_sr_strides(const struct nib_sr_source *source) {
+    bool te = source->kind == NIB_SR_SOURCE_TE || source->kind == NIB_SR_SOURCE_TE_ALONE;
+    return te && source->given == NULL;
+}
+
+void nib_sr_bytes_apart(const struct nib_sr_source *source, uint64_t index, size_t stride, size_t count, uint8_t *out) {
+    const uint64_t first = source->first + index, rows = stride / source->cols, cols = stride % source->cols;
+    const bool by_cols = source->axis == NIB_ALONG_COLS, stays = by_cols ? rows == 0 && cols == 1 : rows == 1 && cols == 0;
+    uint64_t row = first / source->cols, col = first % source->cols;
+    struct nib_philox_block words = {{0}};
+    for (size_t i = 0; i < count; i++) {
+        unsigned at = (by_cols ? col : row) % 16; /* 16 elements along the axis have one block */
+        if (i == 0 || at == 0 || !stays) words = te_block(source, row, col);
+        memset(out + i * source->bytes, 0, source->bytes);
+        out[i * source->bytes] = (uint8_t)(words.word[at / 4] >> 8 * (at % 4));
+        row += rows;
+        col += cols;
+        if (col >= source->cols) {
+            col -= source->cols;
+            row++;
+        }
     }
-    struct nib_philox_block words = nib_philox(s->seed, s->stream + block, thread + 256 * tile);
-    return words.word[at / 4] >> 8 * (at % 4) & 0xFF;
 }
 
-/* The seed is 32 bits there. */
-static uint32_t tetrajet_word(const struct nib_sr_source *s, uint64_t index) {
-    uint32_t state = (uint32_t)s->seed + (uint32_t)(index & ~UINT64_C(3)) * 0x9E3779B1u;
-    state = state * 747796405u + 2891336453u;
-    for (unsigned i = 0; i <= index % 4; i++) state = state * 1664525u + 1013904223u;
-    return state;
-}
+enum { CHUNK = 128 }; /* elements */
 
-static uint32_t word_of(const struct nib_sr_source *s, uint64_t index) {
-    switch (s->kind) {
-    case NIB_SR_SOURCE_TRITON: return nib_philox(s->seed, index, 0).word[0];
-    case NIB_SR_SOURCE_TORCH: return nib_philox(s->seed, s->stream, index).word[0];
-    case NIB_SR_SOURCE_TETRAJET: return tetrajet_word(s, index);
-    default: return te_byte(s, index / s->cols, index % s->cols);
+/* Of four elements the second and the third change places. */
+static void cvt_rs_bytes(const struct nib_sr_source *source, const struct nib_random_stages *stages, uint64_t index,
+                         size_t count, uint8_t *out) {
+    struct nib_sr_source plain = *source;
+    plain.kind = NIB_SR_SOURCE_ELEMENT;
+    plain.first = 0;
+    uint8_t some[4 * (CHUNK + 8)];
+    for (size_t i = 0; i < count; i += CHUNK) {
+        uint64_t place = source->first + index + i, from = place & ~UINT64_C(3);
+        size_t n = count - i < CHUNK ? count - i : CHUNK;
+        nib_sr_bytes(&plain, stages, from, ((size_t)(place - from) + n + 3) & ~(size_t)3, some);
+        for (size_t quad = 0; quad < (size_t)(place - from) + n; quad += 4)
+            for (size_t b = 0; b < source->bytes; b++) {
+                uint8_t *second = some + (quad + 1) * source->bytes + b, *third = second + source->bytes, byte = *second;
+                *second = *third;
+                *third = byte;
+            }
+        memcpy(out + i * source->bytes, some + (place - from) * source->bytes, n * source->bytes);
     }
 }
 
-void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, uint64_t index, size_t count,
-                  uint8_t *out) {
+/* The low bytes of words. */
+static void word_bytes(const struct nib_sr_source *source, nib_words_stage *words, uint64_t index, size_t count,
+                       uint8_t *out) {
+    const uint64_t first = source->first + index;
+    uint8_t some[4 * CHUNK];
+    if (source->bytes == 4) {
+        words(source->seed, source->stream, first, count, out);
+        return;
+    }
+    for (size_t i = 0; i < count; i += CHUNK) {
+        size_t n = count - i < CHUNK ? count - i : CHUNK;
+        words(source->seed, source->stream, first + i, n, some);
+        for (size_t j = 0; j < n; j++)
+            for (size_t b = 0; b < source->bytes; b++) out[(i + j) * source->bytes + b] = some[4 * j + b];
+    }
+}
+
+static void element_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, uint64_t index, size_t count,
+                          uint8_t *out) {
     uint64_t at = (source->first + index) * source->bytes;
     size_t left = count * source->bytes;
-    if (source->given != NULL) {
-        memcpy(out, source->given + at, left);
-        return;
-    }
-    if (source->kind == NIB_SR_SOURCE_CVT_RS) { /* of four elements the second and the third change places */
-        struct nib_sr_source plain = *source;
-        plain.kind = NIB_SR_SOURCE_ELEMENT;
-        plain.first = 0;
-        for (size_t i = 0; i < count; i++) {
-            uint64_t place = source->first + index + i;
-            uint64_t swapped = place % 4 == 1 ? place + 1 : place % 4 == 2 ? place - 1 : place;
-            nib_sr_bytes(&plain, philox, swapped, 1, out + i * source->bytes);
-        }
-        return;
-    }
-    if (source->kind != NIB_SR_SOURCE_ELEMENT) {
-        for (size_t i = 0; i < count; i++) {
-            uint32_t word = word_of(source, source->first + index + i);
-            for (unsigned b = 0; b < source->bytes; b++) out[i * source->bytes + b] = (uint8_t)(word >> 8 * b);
-        }
-        return;
-    }
     while (left > 0) {
         uint8_t some[512];
         size_t skip = at % 16, n = left;
@@ -200,4 +217,18 @@ void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, 
         out += n;
         left -= n;
     }
+}
+
+void nib_sr_bytes(const struct nib_sr_source *source, const struct nib_random_stages *stages, uint64_t index,
+                  size_t count, uint8_t *out) {
+    if (source->given != NULL)
+        memcpy(out, source->given + (source->first + index) * source->bytes, count * source->bytes);
+    else if (nib_sr_strides(source))
+        nib_sr_bytes_apart(source, index, 1, count, out);
+    else if (source->kind == NIB_SR_SOURCE_CVT_RS)
+        cvt_rs_bytes(source, stages, index, count, out);
+    else if (stages->words[source->kind] != NULL)
+        word_bytes(source, stages->words[source->kind], index, count, out);
+    else
+        element_bytes(source, stages->philox, index, count, out);
 }

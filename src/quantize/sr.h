@@ -5,6 +5,7 @@
 
 #include <nibble/element.h>
 #include <nibble/quantize.h>
+#include "format/axes.h"
 
 /* The definition: the code of y, which is no NaN. Between a negative and a positive level "away from
  * zero" is toward the one that has the sign of y. */
@@ -65,9 +66,19 @@ enum nib_status nib_sr_source_make(unsigned bytes, struct nib_view x, const stru
 
 /* `blocks` Philox blocks of 16 bytes from `first` on. */
 typedef void nib_philox_stage(uint64_t seed, uint64_t stream, uint64_t first, size_t blocks, uint8_t *restrict out);
-/* The random bytes of `count` elements from `index` on. */
-void nib_sr_bytes(const struct nib_sr_source *source, nib_philox_stage *philox, uint64_t index, size_t count,
-                  uint8_t *out);
+/* One word, as four bytes, for each of `count` elements from `first` on. */
+typedef void nib_words_stage(uint64_t seed, uint64_t stream, uint64_t first, size_t count, uint8_t *restrict out);
+/* Those of an instruction set. */
+struct nib_random_stages {
+    nib_philox_stage *philox;
+    nib_words_stage *words[NIB_AXIS_sr_source_COUNT]; /* NULL: not a source of words */
+};
+/* The random bytes of `count` elements from `index` on, */
+void nib_sr_bytes(const struct nib_sr_source *source, const struct nib_random_stages *stages, uint64_t index,
+                  size_t count, uint8_t *out);
+/* or, where nib_sr_strides, of elements `stride` apart. */
+bool nib_sr_strides(const struct nib_sr_source *source);
+void nib_sr_bytes_apart(const struct nib_sr_source *source, uint64_t index, size_t stride, size_t count, uint8_t *out);
 /* r of the element at a place among such bytes. */
 static inline uint32_t nib_sr_word(const uint8_t *bytes, size_t element, unsigned width) {
     uint32_t word = 0;

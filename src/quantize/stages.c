@@ -48,15 +48,21 @@ static float approx_reciprocal(float x) {
     return fabsf(x) >= FLT_MIN && fabsf(x) < 0x1p126f ? nib_rcp_approx_ftz(x) : NAN;
 }
 
+/* Factors up to which it shows in no code that an element was flushed. */
+static float flush_limit(const struct nib_quantizer *q) {
+    return nib_axes_stochastic(&q->axes) ? 0x1p60f : 0x1p100f;
+}
+
 /* Of Model-Optimizer's extension, flushed; NaN, and so for the reference, where flushing may show. */
-static float double_factor(float s, double encode) {
-    float factor = (float)(1.0 / ((double)s / encode));
-    return factor > 0x1p-100f && factor < 0x1p100f ? factor : NAN;
+static float double_factor(const struct nib_quantizer *q, float s, double encode) {
+    float factor = (float)(1.0 / ((double)s / encode)), limit = flush_limit(q);
+    return factor > 1 / limit && factor < limit ? factor : NAN;
 }
 
 /* Of TetraJet-v2, likewise. */
-static float flushed_reciprocal(float x) {
-    return x == 0 ? 0 : x > 0x1p-100f && x < 0x1p100f ? nib_rcp_approx_ftz(x) : NAN;
+static float flushed_reciprocal(const struct nib_quantizer *q, float x) {
+    float limit = flush_limit(q);
+    return x == 0 ? 0 : x > 1 / limit && x < limit ? nib_rcp_approx_ftz(x) : NAN;
 }
 
 float nib_factor_under(const struct nib_quantizer *q, const struct nib_tensor_scale *t, float s) {
@@ -68,8 +74,8 @@ float nib_factor_under(const struct nib_quantizer *q, const struct nib_tensor_sc
     case NIB_ELEMENT_X_S_DIV: return nib_div_full(S, s);
     case NIB_ELEMENT_X_DIV_S: return approx_reciprocal(s);
     case NIB_ELEMENT_X_RDIV_S: return nib_div_full(1, s);
-    case NIB_ELEMENT_X_RCP_SD: return flushed_reciprocal(s * D);
-    case NIB_ELEMENT_X_DOUBLE: return double_factor(s, t->encode_double);
+    case NIB_ELEMENT_X_RCP_SD: return flushed_reciprocal(q, s * D);
+    case NIB_ELEMENT_X_DOUBLE: return double_factor(q, s, t->encode_double);
     case NIB_ELEMENT_X_DIV_SD: return approx_reciprocal(s * D);
     case NIB_ELEMENT_X_DIV_SD_1: return approx_reciprocal(s * D >= 1e-5f ? s * D : 1);
     case NIB_ELEMENT_X_OVER_S_DIV_S: return nib_div_full(s, S);
@@ -166,7 +172,7 @@ static void fill_powers(const struct nib_quantizer *q, struct nib_consts *k) {
     if (axes->e8m0_low == NIB_E8M0_LOW_WRAP) k->v_low = ldexpf(1, k->exponent_offset - 126);
     /* Numbers that are flushed must be far too small for any code but 0, and no value may be. */
     if (axes->element_scale == NIB_ELEMENT_X_POW2_FTZ || axes->dequantize == NIB_DEQUANTIZE_QS_FTZ)
-        k->v_low = fmaxf(k->v_low, 0x1p-110f);
+        k->v_low = fmaxf(k->v_low, nib_axes_stochastic(axes) ? 0x1p-60f : 0x1p-110f);
 }
 
 /* The cut at 2^-23 moves the first threshold of a grid whose first level is 1/2, and no other. */
@@ -201,6 +207,10 @@ static bool divides_by_power(const struct nib_quantizer *q) {
             choice == NIB_ELEMENT_X_FTZ_POW2);
 }
 
+static bool other_form(const struct nib_quantizer *q) {
+    return q->axes.rounding == NIB_ROUNDING_SR && q->axes.sr_form != NIB_SR_CARRY;
+}
+
 /* The first product of an element and its factor that the encodings do not treat like the others: infinities and
  * numbers like them, what does not saturate, logarithms that round up. Lower where a rounding to bfloat16 follows. */
 static float first_unlike(const struct nib_quantizer *q, const struct nib_tensor_scale *t) {
@@ -208,6 +218,7 @@ static float first_unlike(const struct nib_quantizer *q, const struct nib_tensor
     if (q->axes.element_inf != NIB_ELEMENT_INF_SATURATE) first = 0x1p127f;
     if (q->axes.rounding == NIB_ROUNDING_FLOAT_BITS) first = 7;
     if (q->axes.rounding == NIB_ROUNDING_RTZ_LOG2_INPUT) first = t->bf16 ? 0x1.fd3c2p+2f : 0x1.fffffep+2f;
+    if (other_form(q)) first = fminf(first, 0x1p20f);
     bool exact = t->bf16 && divides_by_power(q);
     return precision_of(q, t) == NIB_ELEMENT_BF16 && !exact ? first * 0x1.fep-1f : first;
 }
@@ -252,12 +263,18 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     nib_sr_grid_make(element, &k->sr);
     for (uint8_t i = 0; i < 16; i++) k->translated |= k->sr.code[i] != i;
     k->signed_zero = q->axes.signed_zero;
+    k->precision = precision_of(q, t);
+    k->approx_3_2 = approx_reciprocal(1.5f);
 }
 
 static nib_stochastic_stage *stochastic_of(const struct nib_quantizer *q, const struct nib_stages *stages) {
-    bool known = q->axes.rounding == NIB_ROUNDING_SR && q->axes.sr_form == NIB_SR_CARRY && stages->k.sr.regular;
-    return known ? stages->isa->stochastic[stages->operation][precision_of(q, &stages->k.tensor)][q->axes.sr_bits]
-                 : NULL;
+    const struct nib_axes *axes = &q->axes;
+    const unsigned width = nib_axes_random_bytes(axes) / 2;
+    if (axes->rounding != NIB_ROUNDING_SR || !stages->k.sr.regular) return NULL;
+    if (axes->sr_form == NIB_SR_CARRY)
+        return stages->isa->carry[stages->operation][precision_of(q, &stages->k.tensor)][width];
+    bool plain_codes = axes->sr_form != NIB_SR_FLOOR_ADD || (stages->k.sr.top == 7 && !stages->k.translated);
+    return stages->operation == NIB_MULTIPLY && plain_codes ? stages->isa->form[axes->sr_form][width] : NULL;
 }
 
 /* E2M1 under scales of so few bits that their products with the middles between levels are exact. */
@@ -329,7 +346,9 @@ static bool plain(const struct nib_quantizer *q, enum nib_operation operation) {
     bool doubled = (axes->element_scale == NIB_ELEMENT_X_DOUBLE) == (axes->dequantize == NIB_DEQUANTIZE_DOUBLE);
     bool flushes = axes->element_scale == NIB_ELEMENT_X_RCP_SD || axes->element_scale == NIB_ELEMENT_X_POW2_FTZ ||
                    axes->element_scale == NIB_ELEMENT_X_DOUBLE;
-    bool tells = axes->rounding == NIB_ROUNDING_FLOAT_BITS || axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE ||
+    bool draws = axes->rounding == NIB_ROUNDING_SR && (axes->sr_form == NIB_SR_RINT || axes->sr_form == NIB_SR_COMPARE ||
+                                                       axes->sr_form == NIB_SR_COMPARE_NEXT);
+    bool tells = draws || axes->rounding == NIB_ROUNDING_FLOAT_BITS || axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE ||
                  axes->signed_zero == NIB_SIGNED_ZERO_NONPOSITIVE; /* whether a number was flushed */
     bool powers = axes->dequantize != NIB_DEQUANTIZE_QS_FTZ || q->block->scale->kind == NIB_SCALE_E8M0; /* see v_low */
     return axes->flush == NIB_FLUSH_OFF && powers && doubled && !(flushes && tells) && zeros_are_usual(axes) &&

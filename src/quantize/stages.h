@@ -112,7 +112,8 @@ struct nib_specials {
 /* Reads `count` x `lines` elements from (line, start) into x (lines x tile_inner), zero where there are none. */
 void nib_tile_load(const struct nib_walk *walk, const struct nib_isa *isa, size_t line, size_t start, float *x);
 /* The random bytes of the same elements; where there are none the bytes mean nothing. */
-void nib_tile_random(const struct nib_walk *walk, nib_philox_stage *philox, size_t line, size_t start, uint8_t *random);
+void nib_tile_random(const struct nib_walk *walk, const struct nib_random_stages *stages, size_t line, size_t start,
+                     uint8_t *random);
 void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *walk, size_t tile,
                        struct nib_scratch *scratch, struct nib_quantized *out, struct nib_specials *specials);
 

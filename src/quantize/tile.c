@@ -88,21 +88,26 @@ void nib_tile_load(const struct nib_walk *w, const struct nib_isa *isa, size_t l
     }
 }
 
-void nib_tile_random(const struct nib_walk *w, nib_philox_stage *philox, size_t line, size_t start, uint8_t *random) {
+void nib_tile_random(const struct nib_walk *w, const struct nib_random_stages *stages, size_t line, size_t start,
+                     uint8_t *random) {
     const struct nib_sr_source *source = &w->random;
     size_t lines = smaller(w->tile_rows, w->outer - line), count = smaller(w->tile_inner, w->inner - start);
     if (w->axis == NIB_ALONG_COLS) {
         bool joined = count == source->cols && count == w->tile_inner; /* one line follows the other in both */
         for (size_t r = 0; r < (joined ? 1 : lines); r++)
-            nib_sr_bytes(source, philox, (uint64_t)(line + r) * source->cols + start, joined ? lines * count : count,
+            nib_sr_bytes(source, stages, (uint64_t)(line + r) * source->cols + start, joined ? lines * count : count,
                          random + r * w->tile_inner * source->bytes);
         return;
     }
+    for (size_t r = 0; r < lines && nib_sr_strides(source); r++)
+        nib_sr_bytes_apart(source, (uint64_t)start * source->cols + line + r, source->cols, count,
+                           random + r * w->tile_inner * source->bytes);
+    if (nib_sr_strides(source)) return;
     uint8_t run[4 * NIB_TILE];
     for (size_t j = 0; j < count; j++)
         for (size_t r = 0; r < lines; r += NIB_TILE) {
             size_t n = smaller(NIB_TILE, lines - r);
-            nib_sr_bytes(source, philox, (uint64_t)(start + j) * source->cols + line + r, n, run);
+            nib_sr_bytes(source, stages, (uint64_t)(start + j) * source->cols + line + r, n, run);
             for (size_t i = 0; i < n; i++)
                 memcpy(random + ((r + i) * w->tile_inner + j) * source->bytes, run + i * source->bytes, source->bytes);
         }
@@ -287,7 +292,7 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
     }
     bool any_special = stages->reference, special[NIB_TILE] = {false};
     if (!stages->reference) any_special = nib_tile_find_specials(stages, t, &t->chosen, blocks, special);
-    if (w->random.bytes > 0 && want_codes) nib_tile_random(w, stages->isa->philox, p.line, p.start, t->random);
+    if (w->random.bytes > 0 && want_codes) nib_tile_random(w, &stages->isa->random, p.line, p.start, t->random);
     if (!stages->reference && want_codes && stages->stochastic != NULL)
         stages->stochastic(&stages->k, p.x, t->chosen.factor, t->random, blocks, w->block_size, p.codes);
     else if (!stages->reference && want_codes)
