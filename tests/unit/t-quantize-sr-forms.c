@@ -169,6 +169,33 @@ static void the_operand_of_cvt_rs_swaps_the_middle_bytes(void) {
     for (int i = 0; i < 64; i += 4) CU_ASSERT(a[i] == b[i] && a[i + 1] == b[i + 2] && a[i + 2] == b[i + 1] && a[i + 3] == b[i + 3]);
 }
 
+/* The words that tl.rand and torch.rand take, one Philox block an element, from any place on. */
+static void words_come_from_blocks_of_their_own(void) {
+    static const char *const isas[] = {"generic", "avx2", "avx512"};
+    enum { COUNT = 77 };
+    uint8_t bytes[4 * COUNT];
+    for (int i = 0; i < 3; i++) {
+        const struct nib_isa *isa;
+        bool reference;
+        if (nib_isa_choose(isas[i], &isa, &reference, NULL) != NIB_OK) continue;
+        for (int torch = 0; torch < 2; torch++)
+            for (unsigned width = 1; width <= 4; width *= 2) {
+                const uint64_t seed = 0x123456789ABCDEF0, stream = 0xFEDCBA9876543210, first = 0xFFFFFFF9;
+                struct nib_sr_source source = {.bytes = width, .seed = seed, .stream = stream, .first = first, .cols = 64};
+                source.kind = torch ? NIB_SR_SOURCE_TORCH : NIB_SR_SOURCE_TRITON;
+                nib_sr_bytes(&source, &isa->random, 3, COUNT, bytes);
+                int wrong = 0;
+                for (uint64_t e = 0; e < COUNT; e++) {
+                    uint64_t at = first + 3 + e;
+                    uint32_t word = torch ? nib_philox(seed, stream, at).word[0] : nib_philox(seed, at, 0).word[0];
+                    if (width < 4) word &= (1u << 8 * width) - 1;
+                    wrong += nib_sr_word(bytes, (size_t)e, width) != word;
+                }
+                NIB_CHECKF(wrong == 0, "%s, %s, %u bytes: %d wrong", isas[i], torch ? "torch" : "triton", width, wrong);
+            }
+    }
+}
+
 /* Public cases stochastic-02, -04 and -06: independent streams, means, neighbours only. */
 static void reported_cases_hold(void) {
     enum { COPIES = 4096 };
@@ -266,5 +293,6 @@ NIB_TEST_MAIN("forms of stochastic rounding", {"gfloat is reproduced", gfloat_is
               {"catalogued differences hold", catalogued_differences_hold},
               {"floor-add rounds its sum", floor_add_rounds_its_sum},
               {"the operand of cvt.rs swaps the middle bytes", the_operand_of_cvt_rs_swaps_the_middle_bytes},
+              {"words come from blocks of their own", words_come_from_blocks_of_their_own},
               {"MS-EDEN corrects groups of 128", eden_corrects_groups_of_128},
               {"reported cases hold", reported_cases_hold})
