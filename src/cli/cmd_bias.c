@@ -8,6 +8,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/remember.h"
+#include "cli/result_file.h"
 #include "cli/signals.h"
 #include "io/json_out.h"
 #include "job/bias_file.h"
@@ -97,10 +98,9 @@ static enum nib_status open_rotations(const struct nib_texts *given, struct nib_
 
 static enum nib_status formats_open(const struct arguments *arguments, struct formats *out, struct nib_error *error) {
     static const char *const usual[] = {"e2m1-fp32", "e1m2-fp32", "te-nvfp4", "ocp-mxfp4"};
-    const struct nib_texts *given = &arguments->quantizers, *distributions = &arguments->distributions;
-    bool none = given->count == 0;
-    enum nib_status status = nib_quantizers_open(none ? usual : given->item, none ? sizeof usual / sizeof *usual : given->count,
-                                                 &arguments->settings, &out->quantizers, error);
+    const struct nib_texts *distributions = &arguments->distributions;
+    struct nib_texts names = nib_texts_or(&arguments->quantizers, usual, sizeof usual / sizeof *usual);
+    enum nib_status status = nib_quantizers_open(names.item, names.count, &arguments->settings, &out->quantizers, error);
     if (status == NIB_OK) status = open_rotations(&arguments->rotations, &out->rotations, error);
     out->distributions = calloc(distributions->count + 1, sizeof *out->distributions);
     if (status == NIB_OK && out->distributions == NULL) status = nib_fail(error, NIB_ENOMEM, "out of memory");
@@ -109,47 +109,30 @@ static enum nib_status formats_open(const struct arguments *arguments, struct fo
     return status;
 }
 
-static void remember_formats(const struct formats *formats, struct nib_provenance *provenance) {
-    for (size_t i = 0; i < formats->quantizers.count; i++) nib_cite_quantizer(provenance, formats->quantizers.item[i]);
-    for (size_t i = 0; i < formats->rotations.count; i++) nib_cite_rotation(provenance, formats->rotations.item[i]);
-}
-
 static enum nib_status remember(const struct nib_call *call, const struct formats *formats,
                                 const struct nib_bias_result *result, struct nib_provenance **out,
                                 struct nib_error *error) {
-    struct nib_provenance *provenance = NULL;
-    enum nib_status status = nib_remember_call(call, NULL, 1, &provenance, error);
+    enum nib_status status = nib_remember_call(call, NULL, 1, out, error);
     if (status != NIB_OK) return status;
-    if (formats->distribution_count > 0) nib_provenance_add_seed(provenance, "seed", (uint64_t)call->common.seed);
-    remember_formats(formats, provenance);
+    if (formats->distribution_count > 0) nib_provenance_add_seed(*out, "seed", (uint64_t)call->common.seed);
+    for (size_t i = 0; i < formats->quantizers.count; i++) nib_cite_quantizer(*out, formats->quantizers.item[i]);
+    for (size_t i = 0; i < formats->rotations.count; i++) nib_cite_rotation(*out, formats->rotations.item[i]);
     const char *last = "";
     for (size_t v = 0; status == NIB_OK && v < nib_bias_views(result); v++) {
         const char *file = nib_bias_view_at(result, v)->file;
-        if (file[0] != '\0' && strcmp(file, last) != 0) status = nib_provenance_add_input(provenance, file, error);
+        if (file[0] != '\0' && strcmp(file, last) != 0) status = nib_provenance_add_input(*out, file, error);
         last = file;
     }
-    if (status == NIB_OK)
-        *out = provenance;
-    else
-        nib_provenance_free(provenance);
     return status;
 }
 
-/* `file` is opened before the work, so that an unwritable folder costs no time; it is freed here. */
 static enum nib_status store(const struct nib_call *call, const struct formats *formats,
                              const struct nib_bias_result *result, const struct nib_table *expected,
-                             struct nib_result *file, struct nib_error *error) {
-    struct nib_provenance *provenance = NULL;
+                             struct nib_result *file, struct nib_provenance **out, struct nib_error *error) {
     enum nib_status status = nib_bias_store(result, file, error);
     if (status == NIB_OK && expected != NULL && nib_table_rows(expected) > 0)
         status = nib_result_table(file, "expected", expected, error);
-    if (status == NIB_OK) status = remember(call, formats, result, &provenance, error);
-    if (status == NIB_OK)
-        status = nib_result_commit(file, provenance, error);
-    else
-        nib_result_abandon(file);
-    if (provenance != NULL) nib_provenance_free(provenance);
-    return status;
+    return status == NIB_OK ? remember(call, formats, result, out, error) : status;
 }
 
 struct bar {
@@ -198,8 +181,8 @@ static void tables_free(struct tables *tables) {
     nib_table_free(tables->totals);
     nib_table_free(tables->differences);
     nib_table_free(tables->levels);
-    if (tables->expected != NULL) nib_table_free(tables->expected);
-    if (tables->equations != NULL) nib_table_free(tables->equations);
+    nib_table_free(tables->expected);
+    nib_table_free(tables->equations);
 }
 
 static enum nib_status print_json(const struct nib_call *call, const struct tables *tables, const char *headline,
@@ -339,9 +322,9 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct tables tables = {0};
     struct bar bar = {.call = call};
     struct nib_result *file = NULL;
+    struct nib_provenance *provenance = NULL;
     status = formats_open(arguments, &formats, error);
-    if (status == NIB_OK && call->common.output != NULL)
-        status = nib_result_open(call->common.output, "shrinkage bias of 4-bit quantizers", &file, error);
+    if (status == NIB_OK) status = nib_result_file_open(call, "shrinkage bias of 4-bit quantizers", &file, error);
     struct nib_bias_request request = {.files = NULL};
     if (status == NIB_OK) {
         request = (struct nib_bias_request){
@@ -368,10 +351,9 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     }
     if (status == NIB_OK) status = tables_make(result, &request, arguments, &tables, error);
     if (status == NIB_OK) status = print(call, result, &tables, error);
-    if (file != NULL && status == NIB_OK)
-        status = store(call, &formats, result, tables.expected, file, error);
-    else
-        nib_result_abandon(file);
+    if (status == NIB_OK && file != NULL)
+        status = store(call, &formats, result, tables.expected, file, &provenance, error);
+    status = nib_result_file_end(status, file, provenance, error);
     if (arguments->plot != NULL) nib_signals_guard_figure(arguments->plot);
     if (status == NIB_OK && arguments->plot != NULL)
         status = arguments->figure == 1 ? nib_plot_usage(tables.totals, arguments->plot, error)

@@ -10,8 +10,9 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/remember.h"
+#include "cli/result_file.h"
 #include "cli/signals.h"
-#include "io/hdf5_out.h"
+#include "io/json_out.h"
 #include "job/chain.h"
 #include "job/cite.h"
 #include "plot/figure.h"
@@ -80,9 +81,9 @@ struct variants {
 
 static void variants_free(struct variants *variants) {
     for (size_t i = 0; i < variants->count; i++) {
-        if (variants->item[i].quantizer != NULL) nib_quantizer_close(variants->item[i].quantizer);
-        if (variants->item[i].rotation != NULL) nib_rotation_close(variants->item[i].rotation);
-        if (variants->item[i].recipe != NULL) nib_recipe_close(variants->item[i].recipe);
+        nib_quantizer_close(variants->item[i].quantizer);
+        nib_rotation_close(variants->item[i].rotation);
+        nib_recipe_close(variants->item[i].recipe);
         nib_chain_summary_free(&variants->item[i].summary);
     }
     free(variants->item);
@@ -122,21 +123,20 @@ static enum nib_status add_recipes(const struct arguments *a, struct variants *o
 
 static enum nib_status variants_open(const struct arguments *a, struct variants *out, struct nib_error *error) {
     static const char *const usual[] = {"e2m1-fp32", "e1m2-fp32"};
-    size_t given = a->quantizers.count, recipes = a->recipes.count;
-    size_t quantizers = given == 0 && recipes == 0 ? sizeof usual / sizeof *usual : given;
-    out->item = calloc(quantizers * (a->rotations.count + 1) + recipes, sizeof *out->item);
+    size_t recipes = a->recipes.count;
+    struct nib_texts names = nib_texts_or(&a->quantizers, usual, recipes > 0 ? 0 : sizeof usual / sizeof *usual);
+    out->item = calloc(names.count * (a->rotations.count + 1) + recipes, sizeof *out->item);
     if (out->item == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory");
     static const struct nib_texts none;
     struct nib_quantizers named = {NULL, 0}; /* for their names, no two the same */
-    enum nib_status status = nib_quantizers_open(given == 0 ? usual : a->quantizers.item, quantizers, &none, &named, error);
-    for (size_t q = 0; status == NIB_OK && q < quantizers; q++)
+    enum nib_status status = nib_quantizers_open(names.item, names.count, &none, &named, error);
+    for (size_t q = 0; status == NIB_OK && q < names.count; q++)
         for (size_t r = 0; status == NIB_OK && r <= a->rotations.count; r++) {
             const char *rotation = r == 0 ? "none" : a->rotations.item[r - 1];
             if (r > 0 && strcmp(rotation, "none") == 0) continue;
             struct nib_quantizer_info info;
             nib_quantizer_describe(named.item[q], &info);
-            status = variant_open(a, given == 0 ? usual[q] : a->quantizers.item[q], info.name, rotation,
-                                  &out->item[out->count++], error);
+            status = variant_open(a, names.item[q], info.name, rotation, &out->item[out->count++], error);
         }
     nib_quantizers_close(&named);
     return status == NIB_OK ? add_recipes(a, out, error) : status;
@@ -231,6 +231,20 @@ static void print_conclusions(const struct variants *variants) {
     }
 }
 
+static enum nib_status print_json(const struct nib_call *call, const struct variants *variants, const struct nib_table *table,
+                                  struct nib_error *error) {
+    struct nib_json *json;
+    enum nib_status status = nib_output_json(call, &json, error);
+    if (status != NIB_OK) return status;
+    nib_output_parameters(call, json);
+    nib_json_array(json, "cases");
+    for (size_t v = 0; v < variants->count; v++) nib_json_text(json, NULL, variants->item[v].name);
+    nib_json_close(json);
+    nib_json_table(json, "rows", table);
+    nib_json_end(json);
+    return NIB_OK;
+}
+
 static enum nib_status print(const struct nib_call *call, const struct variants *variants, struct nib_error *error) {
     const struct arguments *a = call->options;
     bool machine = call->common.json || call->common.tsv, hidden[COLUMNS] = {false};
@@ -251,7 +265,7 @@ static enum nib_status print(const struct nib_call *call, const struct variants 
              a->norm ? "with" : "no", a->residual ? "with" : "no", (unsigned long long)call->common.seed,
              (unsigned long long)call->common.seed + (unsigned long long)a->seeds - 1);
     struct nib_layout layout = {headline, true, CASE, hidden};
-    status = nib_output_table(call, table, &layout, error);
+    status = call->common.json ? print_json(call, variants, table, error) : nib_output_table(call, table, &layout, error);
     if (status == NIB_OK && !machine) {
         putchar('\n');
         print_conclusions(variants);
@@ -265,29 +279,23 @@ static enum nib_status print(const struct nib_call *call, const struct variants 
 }
 
 static enum nib_status store(const struct nib_call *call, const struct variants *variants, struct nib_result *file,
-                             struct nib_error *error) {
+                             struct nib_provenance **out, struct nib_error *error) {
     struct nib_table *table = NULL;
-    struct nib_provenance *provenance = NULL;
     enum nib_status status = table_of(call, variants, true, &table, error);
     if (status == NIB_OK) status = nib_result_table(file, "chain", table, error);
-    if (status == NIB_OK) status = nib_remember_call(call, NULL, 1, &provenance, error);
-    if (status == NIB_OK) {
-        nib_provenance_add_seed(provenance, "first seed", (uint64_t)call->common.seed);
-        for (size_t i = 0; i < variants->count; i++) {
-            if (variants->item[i].recipe != NULL) {
-                nib_cite_recipe(provenance, variants->item[i].recipe);
-                continue;
-            }
-            nib_cite_quantizer(provenance, variants->item[i].quantizer);
-            nib_cite_rotation(provenance, variants->item[i].rotation);
+    nib_table_free(table);
+    if (status == NIB_OK) status = nib_remember_call(call, NULL, 1, out, error);
+    if (status != NIB_OK) return status;
+    nib_provenance_add_seed(*out, "first seed", (uint64_t)call->common.seed);
+    for (size_t i = 0; i < variants->count; i++) {
+        if (variants->item[i].recipe != NULL) {
+            nib_cite_recipe(*out, variants->item[i].recipe);
+            continue;
         }
-        status = nib_result_commit(file, provenance, error);
-    } else {
-        nib_result_abandon(file);
+        nib_cite_quantizer(*out, variants->item[i].quantizer);
+        nib_cite_rotation(*out, variants->item[i].rotation);
     }
-    if (provenance != NULL) nib_provenance_free(provenance);
-    if (table != NULL) nib_table_free(table);
-    return status;
+    return NIB_OK;
 }
 
 static enum nib_status draw(const struct nib_call *call, const struct variants *variants, struct nib_error *error) {
@@ -300,7 +308,7 @@ static enum nib_status draw(const struct nib_call *call, const struct variants *
     enum nib_status status = table_of(call, variants, true, &table, error);
     nib_signals_guard_figure(a->plot);
     if (status == NIB_OK) status = nib_plot_chain(table, title, a->plot, error);
-    if (table != NULL) nib_table_free(table);
+    nib_table_free(table);
     return status;
 }
 
@@ -319,6 +327,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct variants variants = {0};
     struct nib_chain_request request = {.seeds = 0};
     struct nib_result *file = NULL;
+    struct nib_provenance *provenance = NULL;
     struct bar bar = {.name = NULL};
     static const char *const gated[] = {"inner", NULL}, *const of_quantizers[] = {"rounding", "rotate", NULL};
     enum nib_status status = NIB_OK;
@@ -331,8 +340,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = treat(&request.chain, &variants.item[v], error);
         if (status == NIB_OK) status = nib_chain_check(&request.chain, error);
     }
-    if (status == NIB_OK && call->common.output != NULL)
-        status = nib_result_open(call->common.output, "accumulation along synthetic chains", &file, error);
+    if (status == NIB_OK) status = nib_result_file_open(call, "accumulation along synthetic chains", &file, error);
     nib_progress_start(&bar.progress, call, "chains", variants.count * (size_t)a->seeds);
     request.progress = advance;
     request.context = &bar;
@@ -343,10 +351,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     }
     nib_progress_end(&bar.progress);
     if (status == NIB_OK) status = print(call, &variants, error);
-    if (file != NULL && status == NIB_OK)
-        status = store(call, &variants, file, error);
-    else
-        nib_result_abandon(file);
+    if (status == NIB_OK && file != NULL) status = store(call, &variants, file, &provenance, error);
+    status = nib_result_file_end(status, file, provenance, error);
     if (status == NIB_OK && a->plot != NULL) status = draw(call, &variants, error);
     variants_free(&variants);
     return status;

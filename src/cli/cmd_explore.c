@@ -8,8 +8,8 @@
 #include "base/number.h"
 #include "cli/lists.h"
 #include "cli/remember.h"
+#include "cli/result_file.h"
 #include "cli/signals.h"
-#include "io/hdf5_out.h"
 #include "io/json_out.h"
 #include "job/explain.h"
 #include "job/explore.h"
@@ -103,12 +103,6 @@ static void formats_close(struct formats *f) {
     free(f->blocks);
 }
 
-/* The words of a list option, or the one default. */
-static size_t words_of(const struct nib_texts *given, const char *const *usual, const char *const **out) {
-    *out = given->count == 0 ? usual : given->item;
-    return given->count == 0 ? 1 : given->count;
-}
-
 /* Grids by name or path, the first ones: no two are called alike. */
 static enum nib_status part_grids(const struct arguments *a, struct nib_explore_grids *grids, struct nib_error *error) {
     if (grids->count == 0) return NIB_OK;
@@ -144,23 +138,21 @@ static enum nib_status open_grids(const struct arguments *a, struct nib_explore_
 
 static enum nib_status formats_open(const struct arguments *a, struct formats *out, struct nib_error *error) {
     static const char *const fp32[] = {"fp32"}, *const none[] = {"none"}, *const sixteen[] = {"16"};
-    const char *const *scales, *const *rotations, *const *blocks;
-    size_t scale_count = words_of(&a->scales, fp32, &scales),
-           rotation_count = words_of(&a->rotations, none, &rotations);
-    size_t block_count = words_of(&a->blocks, sixteen, &blocks);
-    out->scales = calloc(scale_count, sizeof *out->scales);
-    out->blocks = calloc(block_count, sizeof *out->blocks);
+    struct nib_texts scales = nib_texts_or(&a->scales, fp32, 1), rotations = nib_texts_or(&a->rotations, none, 1);
+    struct nib_texts blocks = nib_texts_or(&a->blocks, sixteen, 1);
+    out->scales = calloc(scales.count, sizeof *out->scales);
+    out->blocks = calloc(blocks.count, sizeof *out->blocks);
     if (out->scales == NULL || out->blocks == NULL)
         return nib_fail(error, NIB_ENOMEM, "out of memory");
     enum nib_status status = open_grids(a, &out->grids, error);
-    for (size_t i = 0; status == NIB_OK && i < scale_count; i++) {
-        status = nib_scale_open(scales[i], &out->scales[i], error);
+    for (size_t i = 0; status == NIB_OK && i < scales.count; i++) {
+        status = nib_scale_open(scales.item[i], &out->scales[i], error);
         out->scale_count += status == NIB_OK;
     }
-    if (status == NIB_OK) status = nib_rotations_open(rotations, rotation_count, &out->rotations, error);
-    for (size_t i = 0; status == NIB_OK && i < block_count; i++, out->block_count++)
-        if (!nib_number_integer(blocks[i], 1, 1 << 16, &out->blocks[i]))
-            status = nib_fail(error, NIB_EINVAL, "--block %s: expected a whole number from 1 to 65536", blocks[i]);
+    if (status == NIB_OK) status = nib_rotations_open(rotations.item, rotations.count, &out->rotations, error);
+    for (size_t i = 0; status == NIB_OK && i < blocks.count; i++, out->block_count++)
+        if (!nib_number_integer(blocks.item[i], 1, 1 << 16, &out->blocks[i]))
+            status = nib_fail(error, NIB_EINVAL, "--block %s: expected a whole number from 1 to 65536", blocks.item[i]);
     return status;
 }
 
@@ -206,6 +198,7 @@ static enum nib_status print_json(const struct nib_call *call, const struct nib_
     enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
     nib_json_text(json, "headline", headline);
+    nib_output_parameters(call, json);
     nib_json_text(json, "objective", objectives[a->objective]);
     nib_json_table(json, "grids", table);
     if (crossings != NULL) nib_json_table(json, "crossovers", crossings);
@@ -281,30 +274,25 @@ static enum nib_status print(const struct nib_call *call, const struct nib_explo
 }
 
 static enum nib_status store(const struct nib_call *call, const struct formats *formats, const struct nib_table *table,
-                             const struct nib_table *crossings, struct nib_result *file, struct nib_error *error) {
-    struct nib_provenance *provenance = NULL;
+                             const struct nib_table *crossings, struct nib_result *file, struct nib_provenance **out,
+                             struct nib_error *error) {
     enum nib_status status = nib_result_table(file, "grids", table, error);
     if (status == NIB_OK && crossings != NULL) status = nib_result_table(file, "crossovers", crossings, error);
-    if (status == NIB_OK) status = nib_remember_call(call, NULL, 1, &provenance, error);
-    if (status != NIB_OK) {
-        nib_result_abandon(file);
-        return status;
-    }
-    nib_provenance_add_seed(provenance, "seed", (uint64_t)call->common.seed);
+    if (status == NIB_OK) status = nib_remember_call(call, NULL, 1, out, error);
+    if (status != NIB_OK) return status;
+    nib_provenance_add_seed(*out, "seed", (uint64_t)call->common.seed);
     for (size_t i = 0; i < formats->scale_count; i++) {
         char name[128];
         snprintf(name, sizeof name, "scales/%s", formats->scales[i]->name);
-        nib_provenance_add_format(provenance, name, formats->scales[i]->text, formats->scales[i]->sha256);
+        nib_provenance_add_format(*out, name, formats->scales[i]->text, formats->scales[i]->sha256);
     }
     for (size_t i = 0; i < formats->grids.count && formats->grids.count <= 64; i++) {
         char name[220];
         snprintf(name, sizeof name, "elements/%s", formats->grids.grid[i].label);
-        nib_provenance_add_format(provenance, name, formats->grids.grid[i].element->text,
+        nib_provenance_add_format(*out, name, formats->grids.grid[i].element->text,
                                   formats->grids.grid[i].element->sha256);
     }
-    status = nib_result_commit(file, provenance, error);
-    nib_provenance_free(provenance);
-    return status;
+    return NIB_OK;
 }
 
 enum { FIGURE_GRIDS, FIGURE_PARETO, FIGURE_HEAT, FIGURE_CREST };
@@ -336,6 +324,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct nib_explore_result result = {0};
     struct nib_table *table = NULL, *crossings = NULL;
     struct nib_result *file = NULL;
+    struct nib_provenance *provenance = NULL;
     static const char *const of_levels[] = {"signed", NULL}, *const of_figure[] = {"figure", NULL}, *const of_weight[] = {"weight", NULL};
     enum nib_status status = NIB_OK;
     if (a->levels.count == 0) status = nib_options_refuse(call, of_levels, "goes with --levels", error);
@@ -344,15 +333,12 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     if (status == NIB_OK && a->objective != NIB_OBJECTIVE_WEIGHTED)
         status = nib_options_refuse(call, of_weight, "goes with --objective weighted", error);
     if (status != NIB_OK) return status;
-    const char *const *densities;
-    size_t density_count = words_of(&a->densities, gaussian, &densities);
-    if (call->value_count > 0 && a->densities.count == 0) density_count = 0;
+    struct nib_texts densities = nib_texts_or(&a->densities, gaussian, call->value_count > 0 ? 0 : 1);
     status = formats_open(a, &formats, error);
-    if (status == NIB_OK && call->common.output != NULL)
-        status = nib_result_open(call->common.output, "grids explored", &file, error);
+    if (status == NIB_OK) status = nib_result_file_open(call, "grids explored", &file, error);
     struct nib_explore_request request = {.grids = &formats.grids,
-                                          .densities = densities,
-                                          .density_count = density_count,
+                                          .densities = densities.item,
+                                          .density_count = densities.count,
                                           .blocks = formats.blocks,
                                           .block_count = formats.block_count,
                                           .scales = formats.scales,
@@ -377,13 +363,12 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     if (status == NIB_OK && a->crossover)
         status = nib_explore_crossings(&formats.grids, formats.blocks, formats.block_count, &crossings, error);
     if (status == NIB_OK) status = print(call, &result, table, crossings, error);
-    if (file != NULL && status == NIB_OK)
-        status = store(call, &formats, table, crossings, file, error);
-    else
-        nib_result_abandon(file);
+    if (status == NIB_OK && file != NULL)
+        status = store(call, &formats, table, crossings, file, &provenance, error);
+    status = nib_result_file_end(status, file, provenance, error);
     if (status == NIB_OK && a->plot != NULL) status = draw(a, &formats, &result, table, error);
-    if (table != NULL) nib_table_free(table);
-    if (crossings != NULL) nib_table_free(crossings);
+    nib_table_free(table);
+    nib_table_free(crossings);
     nib_explore_result_free(&result);
     formats_close(&formats);
     return status;

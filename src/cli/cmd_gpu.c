@@ -7,7 +7,7 @@
 #include "cli/gpu.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "io/hdf5_out.h"
+#include "cli/result_file.h"
 #include "io/json_out.h"
 #include "job/gpu_bench.h"
 #include "job/gpu_check.h"
@@ -135,14 +135,12 @@ enum nib_status nib_gpu_device_of(const struct nib_gpu *gpu, struct nib_gpu_devi
 enum nib_status nib_gpu_store(const struct nib_call *call, const struct nib_gpu *gpu, const char *title, const struct nib_table *table,
                               const struct nib_table *second, struct nib_error *error) {
     struct nib_gpu_device d;
-    struct nib_result *file;
+    struct nib_result *file = NULL;
     struct nib_provenance *provenance = NULL;
-    enum nib_status status = nib_gpu_device_of(gpu, &d, error);
-    if (status != NIB_OK) return status;
-    status = nib_result_open(call->common.output, title, &file, error);
-    if (status != NIB_OK) return status;
     const char *group = nib_table_name(table);
-    status = nib_result_table(file, group, table, error);
+    enum nib_status status = nib_gpu_device_of(gpu, &d, error);
+    if (status == NIB_OK) status = nib_result_file_open(call, title, &file, error);
+    if (status == NIB_OK) status = nib_result_table(file, group, table, error);
     if (status == NIB_OK && second != NULL) status = nib_result_table(file, nib_table_name(second), second, error);
     if (status == NIB_OK) status = nib_result_text_attribute(file, group, NULL, "device", d.name, error);
     if (status == NIB_OK) status = nib_result_integer_attribute(file, group, NULL, "compute_capability", d.major * 10 + d.minor, error);
@@ -151,16 +149,12 @@ enum nib_status nib_gpu_store(const struct nib_call *call, const struct nib_gpu 
     if (status == NIB_OK) status = nib_result_integer_attribute(file, group, NULL, "cublaslt", d.cublaslt, error);
     if (status == NIB_OK) status = nib_result_text_attribute(file, group, NULL, "plugin_commit", gpu->plugin->commit, error);
     if (status == NIB_OK) status = nib_provenance_new(&provenance, error);
-    if (status != NIB_OK) {
-        nib_result_abandon(file);
-        return status;
+    if (status == NIB_OK) {
+        nib_provenance_set_command(provenance, call->argc, call->argv);
+        nib_provenance_set_parallel(provenance, nib_threads((int)call->common.threads), 1);
+        nib_provenance_add_seed(provenance, "seed", (uint64_t)call->common.seed);
     }
-    nib_provenance_set_command(provenance, call->argc, call->argv);
-    nib_provenance_set_parallel(provenance, nib_threads((int)call->common.threads), 1);
-    nib_provenance_add_seed(provenance, "seed", (uint64_t)call->common.seed);
-    status = nib_result_commit(file, provenance, error);
-    nib_provenance_free(provenance);
-    return status;
+    return nib_result_file_end(status, file, provenance, error);
 }
 
 struct bar {

@@ -70,7 +70,9 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         nib_signals_guard(part);
         snprintf(part, sizeof part, "%s.gp.part", name);
         nib_signals_guard(part);
+        struct nib_before before = nib_output_before(name);
         status = nib_plot_table(stored.table, &request, name, a->script, error);
+        nib_output_note_replaced(call, &before);
         nib_stored_table_free(&stored);
     }
     free(name);
@@ -84,8 +86,9 @@ NIB_COMMAND(plot) = {
     .description =
         "Draws a table of a result file with gnuplot. Axes of an experiment, or the text columns of another table, say what "
         "a row is: one of them goes along the abscissa, the others make the series. Standard errors are drawn where the "
-        "file has them; rows that fall together are averaged, which the figure says. --where keeps apart what must not be averaged, such as "
-        "passes.",
+        "file has them; rows that fall together are averaged, which the figure says. Axes that repeat a measurement, seed and "
+        "skip, are not drawn unless --x names them: drawn are means over them, with standard errors from their spread. "
+        "--where keeps apart what must not be averaged, such as passes.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/quantized_output.h"
 #include "cli/remember.h"
+#include "cli/result_file.h"
 #include "io/json_out.h"
 #include "job/cite.h"
 
@@ -141,22 +142,28 @@ static enum nib_status explain(const struct nib_call *call, const struct nib_qua
     return status == NIB_OK ? print_trace(call, &trace, error) : status;
 }
 
+static enum nib_status remember(const struct nib_call *call, const struct nib_quantizer *q, const struct nib_input *input,
+                                const struct nib_rotation *rotation, struct nib_provenance **out, struct nib_error *error) {
+    const struct arguments *a = call->options;
+    enum nib_status status = nib_remember_call(call, a->isa, 1, out, error);
+    if (status != NIB_OK) return status;
+    nib_provenance_add_seed(*out, "seed", (uint64_t)call->common.seed);
+    nib_provenance_add_seed(*out, "stream", (uint64_t)a->stream);
+    nib_cite_quantizer(*out, q);
+    if (rotation != NULL) nib_cite_rotation(*out, rotation);
+    if (input->file != NULL) status = nib_provenance_add_file(*out, input->file, error);
+    return status == NIB_OK ? nib_remember_input(*out, a->random_bits, error) : status;
+}
+
 static enum nib_status store(const struct nib_call *call, const struct nib_quantizer *q, const struct nib_input *input,
                              const struct nib_rotation *rotation, const struct nib_quantized *out,
                              struct nib_error *error) {
-    const struct arguments *a = call->options;
-    struct nib_provenance *provenance;
-    enum nib_status status = nib_remember_call(call, a->isa, 1, &provenance, error);
-    if (status != NIB_OK) return status;
-    nib_provenance_add_seed(provenance, "seed", (uint64_t)call->common.seed);
-    nib_provenance_add_seed(provenance, "stream", (uint64_t)a->stream);
-    nib_cite_quantizer(provenance, q);
-    if (rotation != NULL) nib_cite_rotation(provenance, rotation);
-    if (input->file != NULL) status = nib_provenance_add_file(provenance, input->file, error);
-    if (status == NIB_OK) status = nib_remember_input(provenance, a->random_bits, error);
-    if (status == NIB_OK) status = nib_quantized_store(call, q, out, provenance, error);
-    nib_provenance_free(provenance);
-    return status;
+    struct nib_result *file = NULL;
+    struct nib_provenance *provenance = NULL;
+    enum nib_status status = nib_result_file_open(call, "quantized tensor", &file, error);
+    if (status == NIB_OK) status = nib_quantized_store(file, q, out, error);
+    if (status == NIB_OK) status = remember(call, q, input, rotation, &provenance, error);
+    return nib_result_file_end(status, file, provenance, error);
 }
 
 static enum nib_status quantize(const struct nib_call *call, const struct nib_quantizer *q,

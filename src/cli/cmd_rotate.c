@@ -11,8 +11,8 @@
 #include "cli/input.h"
 #include "cli/output.h"
 #include "cli/remember.h"
+#include "cli/result_file.h"
 #include "core/key.h"
-#include "io/hdf5_out.h"
 #include "io/json_out.h"
 #include "job/cite.h"
 
@@ -173,13 +173,12 @@ static enum nib_status print_table(const struct nib_call *call, struct nib_view 
 
 static enum nib_status store(const struct nib_call *call, const struct nib_rotation *rotation, const struct nib_input *input,
                              struct nib_view x, const float *y, struct nib_error *error) {
-    struct nib_result *file;
+    struct nib_result *file = NULL;
     struct nib_provenance *facts = NULL;
-    enum nib_status status = nib_result_open(call->common.output, "rotated tensor", &file, error);
-    if (status != NIB_OK) return status;
+    enum nib_status status = nib_result_file_open(call, "rotated tensor", &file, error);
     struct nib_result_array array = {.group = "elements", .name = "rotated", .units = "1", .long_name = "rotated element",
         .type = NIB_RESULT_F32, .rank = 2, .scales = {"row", "col"}, .data = y};
-    status = nib_result_index_scale(file, "elements", "row", "row", x.rows, error);
+    if (status == NIB_OK) status = nib_result_index_scale(file, "elements", "row", "row", x.rows, error);
     if (status == NIB_OK) status = nib_result_index_scale(file, "elements", "col", "column", x.cols, error);
     if (status == NIB_OK) status = nib_result_array(file, &array, error);
     if (status == NIB_OK) status = nib_remember_call(call, NULL, 1, &facts, error);
@@ -187,12 +186,7 @@ static enum nib_status store(const struct nib_call *call, const struct nib_rotat
         nib_cite_rotation(facts, rotation);
         if (input->file != NULL) status = nib_provenance_add_file(facts, input->file, error);
     }
-    if (status == NIB_OK)
-        status = nib_result_commit(file, facts, error);
-    else
-        nib_result_abandon(file);
-    if (facts != NULL) nib_provenance_free(facts);
-    return status;
+    return nib_result_file_end(status, file, facts, error);
 }
 
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {

@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/remember.h"
+#include "cli/result_file.h"
 #include "cli/run_again.h"
 #include "cli/signals.h"
 #include "experiment/journal.h"
@@ -175,16 +176,10 @@ static void advance(void *context, size_t done, size_t total, const char *point)
 }
 
 static enum nib_status remember(const struct context *c, struct nib_provenance **out, struct nib_error *error) {
-    struct nib_provenance *provenance = NULL;
-    enum nib_status status = nib_remember_call(c->call, NULL, c->ranks, &provenance, error);
+    enum nib_status status = nib_remember_call(c->call, NULL, c->ranks, out, error);
     if (status != NIB_OK) return status;
-    if (nib_team_library() != NULL) nib_provenance_add_library(provenance, "mpi", nib_team_library());
-    status = nib_experiment_cite(c->experiment, true, provenance, error);
-    if (status == NIB_OK)
-        *out = provenance;
-    else
-        nib_provenance_free(provenance);
-    return status;
+    if (nib_team_library() != NULL) nib_provenance_add_library(*out, "mpi", nib_team_library());
+    return nib_experiment_cite(c->experiment, true, *out, error);
 }
 
 /* Whether the result file is there already. Another result in its place is an error. */
@@ -309,12 +304,8 @@ static enum nib_status finish(struct context *c, const struct nib_run_result *re
         if (status == NIB_OK) status = compare(c, digests, &comparison, error);
     }
     if (status == NIB_OK && file != NULL) status = nib_experiment_store(c->experiment, results, digests, file, error);
-    if (file != NULL && status == NIB_OK)
-        status = nib_result_commit(file, provenance, error);
-    else
-        nib_result_abandon(file);
+    status = nib_result_file_end(status, file, provenance, error);
     if (status == NIB_OK) status = print(c, results, digests, comparison, error);
-    if (provenance != NULL) nib_provenance_free(provenance);
     nib_table_free(comparison);
     nib_table_free(digests);
     nib_table_free(results);
@@ -435,6 +426,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write error, after which the journal is whole */
     enum nib_status status = check_options(&c, error);
     if (status == NIB_OK) status = nib_team_open(&c.rank, &c.ranks, error);
+    if (status == NIB_OK && c.rank > 0) call->common.quiet = true; /* rank 0 says it once */
     if (status == NIB_OK) {
         status = open_experiment(&c, error);
         bool opened = status == NIB_OK;

@@ -9,8 +9,8 @@
 #include "cli/gemm_input.h"
 #include "cli/output.h"
 #include "cli/remember.h"
+#include "cli/result_file.h"
 #include "gemm/epilogue.h"
-#include "io/hdf5_out.h"
 #include "io/json_out.h"
 #include "job/cite.h"
 
@@ -180,25 +180,20 @@ static enum nib_status remember(const struct nib_call *call, const struct nib_ge
     const struct nib_gemm *g = r->gemm;
     const char *isa = NULL, *const files[] = {a->scales_a, a->scales_b, a->c};
     char name[64];
-    struct nib_provenance *facts = NULL;
     enum nib_status status = nib_unit_isa(g->unit, g->a.matrix.operand, g->b.matrix.operand, a->isa, &isa, error);
-    if (status == NIB_OK) status = nib_remember_call(call, a->isa, 1, &facts, error);
+    if (status == NIB_OK) status = nib_remember_call(call, a->isa, 1, out, error);
     if (status != NIB_OK) return status;
-    nib_provenance_set_isa(facts, isa);
+    nib_provenance_set_isa(*out, isa);
     if (a->gaussian != NULL || r->quantizer[0] != NULL || r->quantizer[1] != NULL)
-        nib_provenance_add_seed(facts, "seed", (uint64_t)call->common.seed);
+        nib_provenance_add_seed(*out, "seed", (uint64_t)call->common.seed);
     snprintf(name, sizeof name, "units/%s", g->unit->name);
-    nib_provenance_add_format(facts, name, g->unit->text, g->unit->sha256);
+    nib_provenance_add_format(*out, name, g->unit->text, g->unit->sha256);
     for (int i = 0; i < 2; i++)
-        if (r->quantizer[i] != NULL) nib_cite_quantizer(facts, r->quantizer[i]);
+        if (r->quantizer[i] != NULL) nib_cite_quantizer(*out, r->quantizer[i]);
     for (size_t i = 0; status == NIB_OK && i < call->value_count; i++)
-        status = nib_remember_input(facts, call->values[i], error);
+        status = nib_remember_input(*out, call->values[i], error);
     for (size_t i = 0; status == NIB_OK && i < sizeof files / sizeof *files; i++)
-        status = nib_remember_input(facts, files[i], error);
-    if (status == NIB_OK)
-        *out = facts;
-    else
-        nib_provenance_free(facts);
+        status = nib_remember_input(*out, files[i], error);
     return status;
 }
 
@@ -212,18 +207,14 @@ enum nib_status nib_gemm_store(const struct nib_call *call, const struct nib_gem
     enum nib_status status = bits == NULL || values == NULL ? NIB_ENOMEM : NIB_OK;
     for (size_t i = 0; i < count && status == NIB_OK; i++)
         bits[i] = (int64_t)bits_at(r, i), values[i] = nib_epilogue_decode(g, r->d, i);
-    if (status == NIB_OK) status = nib_result_open(call->common.output, "matrix product", &file, error);
+    if (status == NIB_OK) status = nib_result_file_open(call, "matrix product", &file, error);
     if (status == NIB_OK) status = nib_result_index_scale(file, "product", "row", "row", g->m, error);
     if (status == NIB_OK) status = nib_result_index_scale(file, "product", "col", "column", g->n, error);
     if (status == NIB_OK) status = put(file, "bits", "bits of the output", NIB_RESULT_I64, bits, error);
     if (status == NIB_OK) status = put(file, "d", "output", NIB_RESULT_F64, values, error);
     if (status == NIB_OK) status = put_report(file, r, error);
     if (status == NIB_OK) status = remember(call, r, &facts, error);
-    if (status == NIB_OK)
-        status = nib_result_commit(file, facts, error);
-    else
-        nib_result_abandon(file);
-    if (facts != NULL) nib_provenance_free(facts);
+    status = nib_result_file_end(status, file, facts, error);
     free(bits);
     free(values);
     return status;

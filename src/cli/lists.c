@@ -11,6 +11,10 @@
 #include "format/quantizer.h"
 #include "stack/recipe.h"
 
+struct nib_texts nib_texts_or(const struct nib_texts *given, const char *const *usual, size_t count) {
+    return given->count > 0 ? *given : (struct nib_texts){usual, count};
+}
+
 enum nib_status nib_labels_part(const char *kind, const char *const *texts, const char **names, size_t count,
                                 struct nib_error *error) {
     bool *clash = nib_alloc(count, sizeof *clash, "labels", error);

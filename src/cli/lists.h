@@ -17,6 +17,9 @@ struct nib_rotations {
     size_t count;
 };
 
+/* What is given, or the usual where nothing is. */
+struct nib_texts nib_texts_or(const struct nib_texts *given, const char *const *usual, size_t count);
+
 /* Formats of a call keep their own names, but where two names are the same the texts given take their place, so that no
  * two rows or curves are called alike. The same text twice is refused. `names`: own names in, labels out. */
 NIB_CHECK enum nib_status nib_labels_part(const char *kind, const char *const *texts, const char **names, size_t count,
@@ -30,9 +33,9 @@ NIB_CHECK enum nib_status nib_quantizers_open(const char *const *names, size_t c
 void nib_quantizers_close(struct nib_quantizers *list);
 NIB_CHECK enum nib_status nib_rotations_open(const char *const *names, size_t count, struct nib_rotations *out,
                                              struct nib_error *error);
+void nib_rotations_close(struct nib_rotations *list);
 /* Into an array of `count`; after a failure it holds nothing. */
 NIB_CHECK enum nib_status nib_recipes_open(const char *const *names, size_t count, const struct nib_recipe **out,
                                            struct nib_error *error);
-void nib_rotations_close(struct nib_rotations *list);
 
 #endif

@@ -12,8 +12,12 @@ static enum nib_status run_command(struct nib_call *call, const struct nib_comma
     if (status != NIB_OK) return status;
     if (call->common.help) {
         nib_help_command(command, stdout, nib_output_style(call, stdout));
+    } else if (call->common.output != NULL) {
+        struct nib_before before = nib_output_before(call->common.output);
+        nib_signals_guard_output(call->common.output);
+        status = command->run(call, error);
+        nib_output_note_replaced(call, &before);
     } else {
-        if (call->common.output != NULL) nib_signals_guard_output(call->common.output);
         status = command->run(call, error);
     }
     nib_options_free(call);

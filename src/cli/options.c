@@ -20,7 +20,7 @@ static const struct {
 } common[] = {
     {NIB_TAKES_JSON | NIB_TAKES_JSON_ONLY, NIB_OPT_FLAG(struct nib_common, json, "json", 0, "print JSON")},
     {NIB_TAKES_JSON, NIB_OPT_FLAG(struct nib_common, tsv, "tsv", 0, "print tab-separated values")},
-    {NIB_TAKES_OUTPUT, NIB_OPT_TEXT(struct nib_common, output, "output", 'o', "FILE.h5", "write the result as HDF5")},
+    {NIB_TAKES_OUTPUT, NIB_OPT_TEXT(struct nib_common, output, "output", 'o', "FILE.h5", "write the result as HDF5; a file that is there is replaced")},
     {NIB_TAKES_THREADS, NIB_OPT_INTEGER(struct nib_common, threads, "threads", 't', "N", 0, 4096,
                                         "threads to use; 0 for OMP_NUM_THREADS or all")},
     {NIB_TAKES_SEED, NIB_OPT_INTEGER(struct nib_common, seed, "seed", 0, "N", 0, INT64_MAX,

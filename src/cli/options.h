@@ -17,7 +17,7 @@
 
 /* Values of an option that may be given several times, in the order given. */
 struct nib_texts {
-    const char **item;
+    const char *const *item;
     size_t count;
 };
 

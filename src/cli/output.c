@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -68,6 +69,23 @@ void nib_output_note(const struct nib_call *call, const char *format, ...) {
     one_line(line);
     fflush(stdout); /* so that the note stands after what it is about, also in one file; failures show at the end */
     fprintf(stderr, "nibble: note: %s\n", line);
+}
+
+/* Files are written beside their place and renamed, so a new one has another number. */
+struct nib_before nib_output_before(const char *path) {
+    struct stat about;
+    struct nib_before before = {.path = path, .there = stat(path, &about) == 0 && S_ISREG(about.st_mode)};
+    if (before.there) {
+        before.device = about.st_dev;
+        before.number = about.st_ino;
+    }
+    return before;
+}
+
+void nib_output_note_replaced(const struct nib_call *call, const struct nib_before *before) {
+    struct nib_before now = nib_output_before(before->path);
+    if (before->there && now.there && (now.device != before->device || now.number != before->number))
+        nib_output_note(call, "replaced %s", before->path);
 }
 
 enum nib_status nib_output_flush(struct nib_error *error) {

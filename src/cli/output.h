@@ -28,6 +28,9 @@ void nib_output_schema(const struct nib_call *call, char out[64]);
 /* Begins a JSON object of the command's schema on stdout. */
 struct nib_json;
 NIB_CHECK enum nib_status nib_output_json(const struct nib_call *call, struct nib_json **out, struct nib_error *error);
+/* Adds the object "parameters": the positional arguments as "values", every option of the command that has a value, by
+ * default too, and the seed. "-" in a name becomes "_". */
+void nib_output_parameters(const struct nib_call *call, struct nib_json *json);
 
 /* Terminal styles; all are "" when the stream is no terminal, under NO_COLOR, or by --color never. */
 struct nib_style {
@@ -44,6 +47,15 @@ int nib_output_width(const char *utf8);
 void nib_output_error(const struct nib_error *error);
 /* "nibble: note: TEXT" on stderr, unless --quiet. */
 void nib_output_note(const struct nib_call *call, const char *format, ...) NIB_PRINTF(2, 3);
+
+/* What stands where a file is going to be written; afterwards, whether the file took its place: a note says so. */
+struct nib_before {
+    const char *path;
+    bool there;
+    unsigned long long device, number;
+};
+struct nib_before nib_output_before(const char *path);
+void nib_output_note_replaced(const struct nib_call *call, const struct nib_before *before);
 
 /* Flushes stdout; a full disk or a closed pipe is NIB_EIO. */
 NIB_CHECK enum nib_status nib_output_flush(struct nib_error *error);

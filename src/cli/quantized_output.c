@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/output.h"
-#include "io/hdf5_out.h"
 #include "io/json_out.h"
 
 uint32_t nib_quantized_scale(const struct nib_quantized *q, size_t index) {
@@ -199,21 +198,12 @@ static enum nib_status put_attributes(struct nib_result *file, const struct nib_
     return status;
 }
 
-enum nib_status nib_quantized_store(const struct nib_call *call, const struct nib_quantizer *quantizer,
-                                    const struct nib_quantized *q, const struct nib_provenance *facts,
-                                    struct nib_error *error) {
+enum nib_status nib_quantized_store(struct nib_result *file, const struct nib_quantizer *quantizer,
+                                    const struct nib_quantized *q, struct nib_error *error) {
     struct nib_quantizer_info info;
     nib_quantizer_describe(quantizer, &info);
-    struct nib_result *file;
-    enum nib_status status = nib_result_open(call->common.output, "quantized tensor", &file, error);
-    if (status != NIB_OK) return status;
-    status = put_elements(file, q, error);
+    enum nib_status status = put_elements(file, q, error);
     if (status == NIB_OK) status = put_scales(file, info.block->scale, q, error);
     if (status == NIB_OK) status = put_packed(file, q, error);
-    if (status == NIB_OK) status = put_attributes(file, &info, q, error);
-    if (status == NIB_OK)
-        status = nib_result_commit(file, facts, error);
-    else
-        nib_result_abandon(file);
-    return status;
+    return status == NIB_OK ? put_attributes(file, &info, q, error) : status;
 }

@@ -5,16 +5,15 @@
 #include <nibble/quantize.h>
 
 #include "cli/command.h"
-#include "io/provenance.h"
+#include "io/hdf5_out.h"
 
 /* The code of a block scale, and its value. */
 uint32_t nib_quantized_scale(const struct nib_quantized *quantized, size_t index);
 
 NIB_CHECK enum nib_status nib_quantized_print(const struct nib_call *call, const struct nib_quantizer *quantizer,
                                               const struct nib_quantized *quantized, struct nib_error *error);
-/* To call->common.output, with where it comes from. */
-NIB_CHECK enum nib_status nib_quantized_store(const struct nib_call *call, const struct nib_quantizer *quantizer,
-                                              const struct nib_quantized *quantized, const struct nib_provenance *provenance,
-                                              struct nib_error *error);
+/* Into a result file that is open. */
+NIB_CHECK enum nib_status nib_quantized_store(struct nib_result *file, const struct nib_quantizer *quantizer,
+                                              const struct nib_quantized *quantized, struct nib_error *error);
 
 #endif

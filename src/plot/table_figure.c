@@ -1,5 +1,6 @@
 /* A figure of any table. Every row has a place along the abscissa (the values of one key) and a series (those of all other
- * keys that vary); rows that fall together are averaged. */
+ * keys that vary); rows that fall together are averaged. Keys that only repeat a measurement (seeds, sequences passed over)
+ * make no series: drawn is the mean over them, with the standard error of their spread. */
 #include "plot/figure.h"
 
 #include "base/error.h"
@@ -18,13 +19,14 @@ struct labels {
 
 struct drawing {
     const struct nib_table *table;
-    bool *drawn;                 /* of a row */
-    size_t key[MOST_KEYS], keys; /* columns that vary */
+    bool *drawn;                       /* of a row */
+    size_t key[MOST_KEYS], keys;       /* columns that vary */
+    size_t repeat[MOST_KEYS], repeats; /* columns over which to average */
     size_t x, measure, error_of; /* columns; SIZE_MAX for none */
-    struct labels places, series;
-    double *number;              /* of a place, for a numeric abscissa */
-    size_t *place, *serie;       /* of a row */
-    double *value, *square, *times; /* by series and place */
+    struct labels places, series, runs;
+    double *number;                 /* of a place, for a numeric abscissa */
+    size_t *place, *serie, *run;    /* of a row */
+    double *value, *square, *times; /* by series and place; with repeats first by run too, the innermost */
 };
 
 static size_t column_of(const struct nib_table *table, const char *name) {
@@ -128,10 +130,34 @@ static enum nib_status select_rows(struct drawing *d, const struct nib_plot_requ
     return NIB_OK;
 }
 
+static bool repeats(const char *column) { return strcmp(column, "seed") == 0 || strcmp(column, "skip") == 0; }
+
+/* Takes repeats out of the keys, where anything else is left to draw. */
+static void part_repeats(struct drawing *d, const struct nib_plot_request *r) {
+    size_t kept = 0, key[MOST_KEYS];
+    for (size_t i = 0; i < d->keys; i++) {
+        const char *name = nib_table_column(d->table, d->key[i])->name;
+        bool asked = r->x != NULL && strcmp(r->x, name) == 0;
+        if (repeats(name) && !asked)
+            d->repeat[d->repeats++] = d->key[i];
+        else
+            key[kept++] = d->key[i];
+    }
+    bool numbers = false; /* besides repeats */
+    for (size_t i = 0; i < kept; i++) numbers |= !is_text(d->table, key[i]);
+    if (kept == 0 || (r->kind == NIB_PLOT_LINES && r->x == NULL && !numbers)) {
+        d->repeats = 0;
+        return;
+    }
+    memcpy(d->key, key, kept * sizeof *key);
+    d->keys = kept;
+}
+
 static enum nib_status choose(struct drawing *d, const struct nib_plot_request *r, struct nib_error *error) {
     const struct nib_table *t = d->table;
     for (size_t i = r->keys > 0 ? 1 : 0; i < nib_table_columns(t) && d->keys < MOST_KEYS; i++)
         if ((r->keys > 0 ? i <= r->keys : is_text(t, i)) && varies(d, i)) d->key[d->keys++] = i;
+    part_repeats(d, r);
     d->measure = SIZE_MAX;
     if (r->measure != NULL) {
         d->measure = column_of(t, r->measure);
@@ -156,50 +182,88 @@ static enum nib_status choose(struct drawing *d, const struct nib_plot_request *
     return NIB_OK;
 }
 
-/* Places and series of all rows. */
-static enum nib_status arrange(struct drawing *d, struct nib_error *error) {
+/* What a row says of `count` columns, without `without`, joined by commas. */
+static void join(const struct drawing *d, size_t row, const size_t *columns, size_t count, size_t without, char all[TEXT]) {
+    char text[TEXT];
+    size_t length = 0;
+    all[0] = '\0';
+    for (size_t i = 0; i < count && length < TEXT; i++) {
+        if (columns[i] == without) continue;
+        cell(d->table, row, columns[i], text, sizeof text);
+        const char *short_name = strrchr(text, ':'); /* FILE:tensor */
+        length += (size_t)snprintf(all + length, TEXT - length, "%s%s", length == 0 ? "" : ", ",
+                                   short_name == NULL ? text : short_name + 1);
+    }
+}
+
+/* Places, series and runs of all rows. */
+static enum nib_status place_rows(struct drawing *d, struct nib_error *error) {
     size_t rows = nib_table_rows(d->table);
     d->place = nib_alloc(rows, sizeof *d->place, "a figure", error);
     d->serie = nib_alloc(rows, sizeof *d->serie, "a figure", error);
+    d->run = nib_alloc(rows, sizeof *d->run, "a figure", error);
     d->number = nib_alloc(rows, sizeof *d->number, "a figure", error);
-    if (d->place == NULL || d->serie == NULL || d->number == NULL) return NIB_ENOMEM;
+    if (d->place == NULL || d->serie == NULL || d->run == NULL || d->number == NULL) return NIB_ENOMEM;
     for (size_t row = 0; row < rows; row++) {
-        char text[TEXT], all[TEXT] = "";
-        size_t length = 0;
+        char text[TEXT];
         if (!d->drawn[row]) continue;
         cell(d->table, row, d->x, text, sizeof text);
         d->place[row] = label(&d->places, text);
-        for (size_t i = 0; i < d->keys && length < sizeof all; i++) {
-            if (d->key[i] == d->x) continue;
-            cell(d->table, row, d->key[i], text, sizeof text);
-            const char *short_name = strrchr(text, ':'); /* FILE:tensor */
-            length += (size_t)snprintf(all + length, sizeof all - length, "%s%s", length == 0 ? "" : ", ",
-                                       short_name == NULL ? text : short_name + 1);
-        }
-        d->serie[row] = label(&d->series, all);
-        if (d->place[row] == SIZE_MAX || d->serie[row] == SIZE_MAX) return nib_fail(error, NIB_ENOMEM, "a figure: out of memory");
+        join(d, row, d->key, d->keys, d->x, text);
+        d->serie[row] = label(&d->series, text);
+        join(d, row, d->repeat, d->repeats, SIZE_MAX, text);
+        d->run[row] = label(&d->runs, text);
+        if (d->place[row] == SIZE_MAX || d->serie[row] == SIZE_MAX || d->run[row] == SIZE_MAX)
+            return nib_fail(error, NIB_ENOMEM, "a figure: out of memory");
         if (!is_text(d->table, d->x)) d->number[d->place[row]] = number(d->table, row, d->x);
     }
-    size_t cells = d->places.count * d->series.count;
-    d->value = nib_alloc(cells, sizeof *d->value, "a figure", error);
-    d->square = nib_alloc(cells, sizeof *d->square, "a figure", error);
-    d->times = nib_alloc(cells, sizeof *d->times, "a figure", error);
+    return NIB_OK;
+}
+
+/* From means by run to the mean over runs. A single one keeps its own standard error. */
+static void average_runs(struct drawing *d, size_t cell) {
+    size_t runs = d->runs.count, found = 0;
+    double mean = 0, own = 0, spread = 0, times = 0;
+    for (size_t i = cell * runs; i < (cell + 1) * runs; i++) {
+        if (d->times[i] == 0) continue;
+        found++;
+        mean += d->value[i];
+        own = d->square[i];
+        times += d->times[i];
+    }
+    if (found > 0) mean /= (double)found;
+    for (size_t i = cell * runs; i < (cell + 1) * runs; i++)
+        if (d->times[i] > 0) spread += (d->value[i] - mean) * (d->value[i] - mean);
+    d->value[cell] = mean;
+    d->square[cell] = found > 1 ? sqrt(spread / ((double)found * (double)(found - 1))) : own;
+    d->times[cell] = times;
+}
+
+/* Means of what falls together, and their errors. */
+static enum nib_status arrange(struct drawing *d, struct nib_error *error) {
+    enum nib_status status = place_rows(d, error);
+    if (status != NIB_OK) return status;
+    size_t cells = d->places.count * d->series.count, all = cells * d->runs.count;
+    d->value = nib_alloc(all, sizeof *d->value, "a figure", error);
+    d->square = nib_alloc(all, sizeof *d->square, "a figure", error);
+    d->times = nib_alloc(all, sizeof *d->times, "a figure", error);
     if (d->value == NULL || d->square == NULL || d->times == NULL) return NIB_ENOMEM;
-    for (size_t row = 0; row < rows; row++) {
+    for (size_t row = 0; row < nib_table_rows(d->table); row++) {
         if (!d->drawn[row]) continue;
         double value = number(d->table, row, d->measure);
         double deviation = d->error_of == SIZE_MAX ? 0 : number(d->table, row, d->error_of);
-        size_t at = d->serie[row] * d->places.count + d->place[row];
+        size_t at = (d->serie[row] * d->places.count + d->place[row]) * d->runs.count + d->run[row];
         if (!isfinite(value)) continue;
         d->value[at] += value;
         if (isfinite(deviation)) d->square[at] += deviation * deviation;
         d->times[at] += 1;
     }
-    for (size_t i = 0; i < cells; i++) {
+    for (size_t i = 0; i < all; i++) {
         if (d->times[i] == 0) continue;
         d->value[i] /= d->times[i];
         d->square[i] = sqrt(d->square[i]) / d->times[i];
     }
+    for (size_t i = 0; i < cells; i++) average_runs(d, i);
     for (size_t i = 0; i < cells; i++)
         if (d->times[i] > 0) return NIB_OK;
     return nib_fail(error, NIB_EINCONSISTENT, "nothing to draw: %s of table %s is nowhere a finite number",
@@ -268,6 +332,11 @@ static void draw(const struct drawing *d, const struct nib_plot_request *r, enum
     const char *units = measure->units == NULL || strcmp(measure->units, "1") == 0 ? "" : measure->units;
     snprintf(text, sizeof text, "%s%.100s%s%s%s", averaged ? "mean " : "", measure->name, units[0] == '\0' ? "" : " (", units,
              units[0] == '\0' ? "" : ")");
+    if (d->repeats > 0) { /* what the mean is over */
+        size_t used = strlen(text);
+        bool seeds = d->repeats == 1 && strcmp(nib_table_column(d->table, d->repeat[0])->name, "seed") == 0;
+        snprintf(text + used, sizeof text - used, ", %zu %s%s", d->runs.count, seeds ? "seeds" : "runs", errors ? ", +- standard error" : "");
+    }
     nib_figure_text(figure, "title", r->title == NULL ? "" : r->title);
     nib_figure_text(figure, "xlabel", x->name);
     nib_figure_text(figure, "ylabel", text);
@@ -325,6 +394,8 @@ enum nib_status nib_plot_table(const struct nib_table *table, const struct nib_p
     free(d.serie);
     free(d.drawn);
     free(d.place);
+    free(d.run);
+    free(d.runs.text);
     free(d.series.text);
     free(d.places.text);
     return status;

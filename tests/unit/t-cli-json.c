@@ -87,6 +87,38 @@ static void every_object_names_its_schema(void) {
     remove("one.npy");
 }
 
+/* What a result came from, defaults included. */
+static void results_carry_their_parameters(void) {
+    static const struct {
+        const char *line, *parameters; /* some of them */
+        const char *key, *value;       /* of the outermost object */
+    } cases[] = {
+        {"chain --depth 3 --seeds 2 --seed 7 --activation relu -q te-nvfp4 --rotate rht16 --no-backward",
+         "{\"depth\": 3, \"width\": 128, \"rows\": 48, \"seeds\": 2, \"seed\": 7, \"activation\": \"relu\", \"rounding\": \"own\","
+         " \"norm\": false, \"no_backward\": true, \"dist\": \"gaussian\", \"quantizer\": [\"te-nvfp4\"], \"rotate\": [\"rht16\"]}",
+         "cases", "[\"te-nvfp4\", \"te-nvfp4, rht16\"]"},
+        {"chain --depth 2 --seeds 2 --no-backward", "{\"depth\": 2}", "cases", "[\"e2m1-fp32\", \"e1m2-fp32\"]"},
+        {"explore --levels 0,1,2,3,4,5,6,8 --scale e8m0", "{\"levels\": [\"0,1,2,3,4,5,6,8\"], \"scale\": [\"e8m0\"], \"seed\": 0}",
+         "objective", "\"mse\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[512];
+        snprintf(line, sizeof line, "nibble %s --json", cases[i].line);
+        char *text = output_of(line);
+        json_t *root = text == NULL ? NULL : json_loads(text, 0, NULL), *said = json_object_get(root, "parameters");
+        json_t *some = json_loads(cases[i].parameters, 0, NULL), *value = json_loads(cases[i].value, JSON_DECODE_ANY, NULL), *expected;
+        const char *name;
+        CU_ASSERT(some != NULL && value != NULL);
+        json_object_foreach(some, name, expected)
+            NIB_CHECKF(json_equal(json_object_get(said, name), expected), "%s: parameter %s", line, name);
+        NIB_CHECKF(json_equal(json_object_get(root, cases[i].key), value), "%s: %s", line, cases[i].key);
+        json_decref(value);
+        json_decref(some);
+        json_decref(root);
+        free(text);
+    }
+}
+
 /* Commands whose result is no table have no --tsv. */
 static void every_table_has_one_header(void) {
     make_inputs();
@@ -121,5 +153,6 @@ static void no_command_is_left_out(void) {
 }
 
 NIB_TEST_MAIN("machine-readable results", {"every object names its schema", every_object_names_its_schema},
+              {"results carry their parameters", results_carry_their_parameters},
               {"every table has one header", every_table_has_one_header},
               {"no command is left out", no_command_is_left_out})

@@ -113,6 +113,54 @@ static void every_quantizer_is_drawn(void) {
     CU_ASSERT(leave_folder() == 3);
 }
 
+/* The script of nib_plot_table; the caller frees it. */
+static char *drawn_table(const struct nib_table *table, const char *x, size_t keys) {
+    struct nib_error error = {NIB_OK, 0, "", ""};
+    struct nib_plot_request request = {.kind = NIB_PLOT_AUTO, .x = x, .title = "", .keys = keys};
+    char path[200], script[200], *text = NULL;
+    size_t room = 0;
+    enter_folder();
+    snprintf(path, sizeof path, "%s/a.png", folder);
+    snprintf(script, sizeof script, "%s/a.gp", folder);
+    enum nib_status status = nib_plot_table(table, &request, path, script, &error);
+    NIB_CHECKF(status == NIB_OK, "%s", error.text);
+    FILE *stream = fopen(script, "r");
+    CU_ASSERT_FATAL(stream != NULL && getdelim(&text, &room, '\0', stream) > 0);
+    fclose(stream);
+    CU_ASSERT(leave_folder() == 2);
+    return text;
+}
+
+/* Two rows of each run fall together first. Means by run 1, 2 and 6: 3 +- sqrt(14/6). A single run keeps its own error. */
+static void seeds_are_averaged(void) {
+    static const struct nib_column columns[] = {
+        {"point", "", "1", "", NIB_COLUMN_INTEGER, 0}, {"quantizer", "", "", "", NIB_COLUMN_TEXT, 0},
+        {"seed", "", "1", "", NIB_COLUMN_INTEGER, 0},  {"sqnr_db", "", "dB", "", NIB_COLUMN_REAL, 2},
+        {"sqnr_db_se", "", "dB", "", NIB_COLUMN_REAL, 2}};
+    static const struct {
+        const char *quantizer;
+        int64_t seed;
+        double value;
+    } rows[] = {{"a", 1, 0}, {"a", 1, 2}, {"a", 2, 2}, {"a", 2, 2}, {"a", 3, 5}, {"a", 3, 7}, {"b", 1, -4}, {"b", 2, NAN}};
+    struct nib_table *table = NULL;
+    if (nib_table_new("points", columns, 5, &table, NULL) != NIB_OK) abort();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t row = nib_table_row(table);
+        nib_table_set_text(table, row, 1, rows[i].quantizer);
+        nib_table_set_integer(table, row, 2, rows[i].seed);
+        nib_table_set_real(table, row, 3, rows[i].value);
+        nib_table_set_real(table, row, 4, 0.25);
+    }
+    char *text = drawn_table(table, NULL, 2);
+    NIB_CHECKF(strstr(text, "\n0 3 1.52752523\n1 -4 0.25\n") != NULL, "%s", text);
+    CU_ASSERT(strstr(text, "3 seeds, +- standard error") != NULL);
+    free(text);
+    text = drawn_table(table, "seed", 2); /* asked for: a line over seeds for each quantizer */
+    NIB_CHECKF(strstr(text, "\n1 1 0.176776695\n2 2 0.176776695\n3 6 0.176776695\n") != NULL, "%s", text);
+    free(text);
+    nib_table_free(table);
+}
+
 static void a_decimal_comma_locale_changes_nothing(void) {
     if (setlocale(LC_ALL, "de_DE.UTF-8") == NULL) return;
     check_drawn("comma");
@@ -158,6 +206,7 @@ static void an_unwritable_folder_is_an_error(void) {
 
 NIB_TEST_MAIN("figures", {"any name can be drawn", any_name_can_be_drawn},
               {"every quantizer is drawn", every_quantizer_is_drawn},
+              {"seeds are averaged", seeds_are_averaged},
               {"a decimal comma locale changes nothing", a_decimal_comma_locale_changes_nothing},
               {"without gnuplot the script stays", without_gnuplot_the_script_stays},
               {"an unwritable folder is an error", an_unwritable_folder_is_an_error})
