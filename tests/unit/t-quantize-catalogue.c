@@ -226,6 +226,39 @@ static void tetrajet(struct block *b) {
     }
 }
 
+/* OCP MX 1.0, 6.3: the exponent of the largest magnitude less that of 4; axis E8, FLOOR. */
+static void ocp(struct block *b) {
+    float a = amax(b);
+    int e = a == 0 || ilogbf(a) - 2 < -127 ? -127 : ilogbf(a) - 2;
+    b->scale = (uint32_t)(e + 127);
+    b->has_values = true;
+    for (int i = 0; i < b->n; i++) {
+        b->code[i] = (uint8_t)oracle_e2m1_code((float)ldexp((double)b->x[i], -e), false);
+        b->value[i] = (float)ldexp(oracle_e2m1[b->code[i] & 7] * (b->code[i] & 8 ? -1 : 1), e);
+    }
+}
+
+/* ---- one binary32 scale, the largest magnitude on the largest level: UFP4's baseline and uniform grid by 16, R 2 by
+ * row */
+
+static void absmax(struct block *b, const double *level) {
+    float s = oracle_div(amax(b), (float)level[7]);
+    b->scale = nib_bits_of_float(s);
+    b->has_values = true;
+    for (int i = 0; i < b->n; i++) {
+        float y = oracle_div(b->x[i], s);
+        b->code[i] = (uint8_t)(oracle_nearest(level, 8, fabsf(y), false) | (signbit(y) ? 8u : 0u));
+        b->value[i] = oracle_mul((float)level[b->code[i] & 7] * (b->code[i] & 8 ? -1.0f : 1.0f), s);
+    }
+}
+static void absmax_e2m1(struct block *b) {
+    absmax(b, oracle_e2m1);
+}
+static void absmax_e1m2(struct block *b) {
+    static const double halves[8] = {0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5};
+    absmax(b, halves);
+}
+
 /* ---- TetraJet-v2, R 4 and Q 7: blocks of a segment of 128, whose amax is g; fast math, so that a/448/6 are div.approx
  */
 
@@ -364,6 +397,10 @@ static const struct {
     {"mslk-mxfp4-sr", 32, SUBNORMALS | EMPTY | RANDOM, mslk_stochastic},
     {"quark-mxfp4-triton", 32, INFINITIES | NANS | SUBNORMALS | EMPTY, quark},
     {"tetrajet-mxfp4", 32, EMPTY, tetrajet},
+    {"ocp-mxfp4", 32, SUBNORMALS | EMPTY, ocp},
+    {"e2m1-fp32", 16, SUBNORMALS, absmax_e2m1},
+    {"e1m2-fp32", 16, SUBNORMALS, absmax_e1m2},
+    {"e2m1-row", 48, SUBNORMALS, absmax_e2m1},
     {"tetrajet2-nvfp4", 16, NANS | SUBNORMALS | EMPTY | SEGMENTS, tetrajet2},
     {"tetrajet2-nvfp4-sr", 16, SUBNORMALS | EMPTY | SEGMENTS, tetrajet2_stochastic},
     {"hif4", 64, EMPTY, hif4},
