@@ -12,7 +12,6 @@ extern "C" {
 /* One layer: y = act(norm(x)) W^T, or with SwiGLU y = (silu(g) * u) W_down^T, g = norm(x) W_gate^T, u = norm(x) W_up^T;
  * and x + y where there is a residual connection. */
 enum nib_chain_activation { NIB_CHAIN_LINEAR, NIB_CHAIN_RELU, NIB_CHAIN_SILU, NIB_CHAIN_SWIGLU };
-NIB_API const char *nib_chain_activation_name(enum nib_chain_activation activation); /* NULL past the last */
 
 /* One operand: both NULL leave it in high precision. */
 struct nib_chain_operand {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/axis.h"
 #include "base/error.h"
 #include "cli/input.h"
 #include "cli/lists.h"
@@ -30,7 +31,6 @@ struct arguments {
 
 static const struct arguments defaults = {.count = 1 << 22, .axis = -1, .gemm = -1, .operand = -1};
 static const char *const figures[] = {"tensors", "usage", NULL};
-static const char *const axes[] = {"cols", "rows", NULL}; /* the order of enum nib_axis */
 
 static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER",
@@ -43,7 +43,7 @@ static const struct nib_option options[] = {
                  "random tensors instead of files: gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), "
                  "ggBETA (gg0.5), outlierA (outlier30)"),
     NIB_OPT_INTEGER(struct arguments, count, "count", 'n', "N", 1024, INT64_C(1) << 32, "elements of a random tensor"),
-    NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes, "reduction axis of every tensor"),
+    NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", nib_axis_names, "reduction axis of every tensor"),
     NIB_OPT_CHOICE(struct arguments, gemm, "gemm", 0, "GEMM", nib_gemm_names,
                    "only this GEMM; by default each one that a tensor takes part in"),
     NIB_OPT_CHOICE(struct arguments, operand, "operand", 0, "OPERAND", nib_operand_names,

@@ -27,8 +27,6 @@ struct arguments {
 
 static const struct arguments defaults = {
     .depth = 12, .width = 128, .inner = 256, .rows = 48, .seeds = 32, .weights = "gaussian", .input = "gaussian"};
-static const char *const roundings[] = {"own", "sr", NULL};
-static const char *const activations[] = {"linear", "relu", "silu", "swiglu", NULL}; /* enum nib_chain_activation */
 
 static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, quantizers, "quantizer", 'q', "QUANTIZER",
@@ -38,13 +36,13 @@ static const struct nib_option options[] = {
     NIB_OPT_LIST(struct arguments, recipes, "recipe", 0, "RECIPE",
                  "recipes: their quantizers and rotations of each operand, without what only `nibble stack` has (sources, "
                  "masks, factors)"),
-    NIB_OPT_CHOICE(struct arguments, rounding, "rounding", 0, "MODE", roundings,
+    NIB_OPT_CHOICE(struct arguments, rounding, "rounding", 0, "MODE", nib_chain_rounding_names,
                    "of the quantizers: their own, or stochastic with 32 bits"),
     NIB_OPT_INTEGER(struct arguments, depth, "depth", 'k', "K", 1, 1024, "layers"),
     NIB_OPT_INTEGER(struct arguments, width, "width", 'w', "N", 1, 8192, "width of the signal"),
     NIB_OPT_INTEGER(struct arguments, inner, "inner", 0, "N", 1, 32768, "width between the GEMMs of SwiGLU"),
     NIB_OPT_INTEGER(struct arguments, rows, "rows", 0, "N", 1, 65536, "rows of the signal (tokens)"),
-    NIB_OPT_CHOICE(struct arguments, activation, "activation", 'a', "KIND", activations, "what stands before each GEMM"),
+    NIB_OPT_CHOICE(struct arguments, activation, "activation", 'a', "KIND", nib_chain_activation_names, "what stands before each GEMM"),
     NIB_OPT_FLAG(struct arguments, norm, "norm", 0, "RMSNorm before each layer"),
     NIB_OPT_FLAG(struct arguments, residual, "residual", 0, "residual connections"),
     NIB_OPT_FLAG(struct arguments, forward_only, "no-backward", 0, "leave out the gradients"),
@@ -261,7 +259,8 @@ static enum nib_status print(const struct nib_call *call, const struct variants 
     if (a->activation == NIB_CHAIN_SWIGLU) snprintf(inner, sizeof inner, " (inner %lld)", (long long)a->inner);
     snprintf(headline, sizeof headline,
              "%s chain of %lld layers, width %lld%s, %lld rows, weights %.60s, input %.60s, %s norm, %s residual, seeds %llu to %llu",
-             activations[a->activation], (long long)a->depth, (long long)a->width, inner, (long long)a->rows, a->weights, a->input,
+             nib_chain_activation_names[a->activation], (long long)a->depth, (long long)a->width, inner, (long long)a->rows,
+             a->weights, a->input,
              a->norm ? "with" : "no", a->residual ? "with" : "no", (unsigned long long)call->common.seed,
              (unsigned long long)call->common.seed + (unsigned long long)a->seeds - 1);
     struct nib_layout layout = {headline, true, CASE, hidden};
@@ -303,7 +302,7 @@ static enum nib_status draw(const struct nib_call *call, const struct variants *
     struct nib_table *table = NULL;
     char title[200];
     snprintf(title, sizeof title, "%s chain, width %lld, weights %.32s%s%s, %lld seeds; dashed: product of alphas",
-             activations[a->activation], (long long)a->width, a->weights, a->norm ? ", norm" : "",
+             nib_chain_activation_names[a->activation], (long long)a->width, a->weights, a->norm ? ", norm" : "",
              a->residual ? ", residual" : "", (long long)a->seeds);
     enum nib_status status = table_of(call, variants, true, &table, error);
     nib_signals_guard_figure(a->plot);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/axis.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/input.h"
@@ -22,7 +23,6 @@ struct arguments {
 };
 
 static const struct arguments defaults = {.tensor_amax = NAN, .encode = NAN, .decode = NAN};
-static const char *const axes[] = {"cols", "rows", NULL};
 
 static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, quantizer, "quantizer", 'q', "QUANTIZER", "by default the one that the file names"),
@@ -32,7 +32,7 @@ static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, codes, "codes", 'c', "BYTES", "codes, one a byte, instead of packed ones"),
     NIB_OPT_TEXT(struct arguments, scales, "scales", 0, "BYTES", "block scales, row by row, little-endian"),
     NIB_OPT_TEXT(struct arguments, shape, "shape", 0, "ROWSxCOLS", "shape of the matrix"),
-    NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes, "direction of the blocks; cols by default"),
+    NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", nib_axis_names, "direction of the blocks; cols by default"),
     NIB_OPT_FLOAT(struct arguments, tensor_amax, "tensor-amax", 0, "G", 0, INFINITY, "tensor amax"),
     NIB_OPT_FLOAT(struct arguments, encode, "tensor-scale-encode", 0, "S", 0, INFINITY,
                   "tensor encode scale (2688/amax)"),

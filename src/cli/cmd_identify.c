@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/axis.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/input.h"
@@ -80,7 +81,7 @@ static void set_row(struct nib_table *table, size_t row, const struct nib_candid
     struct nib_quantizer_info info;
     nib_quantizer_describe(c->quantizer, &info);
     nib_table_set_text(table, row, QUANTIZER, info.name);
-    nib_table_set_text(table, row, AXIS, c->axis == NIB_ALONG_COLS ? "cols" : "rows");
+    nib_table_set_text(table, row, AXIS, nib_axis_names[c->axis]);
     nib_table_set_text(table, row, LAYOUT, c->layout);
     nib_table_set_integer(table, row, COMPARED, (int64_t)c->compared);
     nib_table_set_integer(table, row, DIFFERING, (int64_t)c->differing);

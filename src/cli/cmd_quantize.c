@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/axis.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/input.h"
@@ -25,7 +26,6 @@ struct arguments {
 };
 
 static const struct arguments defaults = {.tensor_amax = NAN, .encode = NAN, .decode = NAN};
-static const char *const axes[] = {"cols", "rows", NULL}; /* the order of enum nib_axis */
 
 static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, quantizer, "quantizer", 'q', "QUANTIZER",
@@ -34,7 +34,7 @@ static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, rotation, "rotate", 'r', "ROTATION", "rotate along the axis before quantizing"),
     NIB_OPT_LIST(struct arguments, values, "values", 'v', "X,X,...", "the elements, row by row, instead of a file"),
     NIB_OPT_TEXT(struct arguments, shape, "shape", 0, "ROWSxCOLS", "shape of --values; one row by default"),
-    NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes,
+    NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", nib_axis_names,
                    "direction of the blocks (the reduction axis); cols by default"),
     NIB_OPT_FLOAT(struct arguments, tensor_amax, "tensor-amax", 0, "G", 0, INFINITY,
                   "use this tensor amax instead of computing it"),

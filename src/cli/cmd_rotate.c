@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/axis.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -27,7 +28,6 @@ struct arguments {
 };
 
 static const struct arguments defaults = {.sign_seed = -1, .factor = NAN};
-static const char *const axes[] = {"cols", "rows", NULL}; /* the order of enum nib_axis */
 static const char *const evaluations[] = {"butterfly", "sequential", "exact", "unit", NULL};
 static const char *const normalizations[] = {"orthonormal", "none", NULL};
 static const char *const precisions[] = {"fp32", "bf16", NULL};
@@ -49,7 +49,7 @@ static const struct nib_option options[] = {
     NIB_OPT_CHOICE(struct arguments, output, "result", 0, "TYPE", precisions, "precision of the result; fp32 by default"),
     NIB_OPT_FLAG(struct arguments, flush, "flush", 0, "subnormal numbers become zeros"),
     NIB_OPT_FLAG(struct arguments, inverse, "inverse", 'i', "undo the rotation: H transposed, signs afterwards"),
-    NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", axes, "direction of the groups (the reduction axis); cols by default"),
+    NIB_OPT_CHOICE(struct arguments, axis, "axis", 0, "AXIS", nib_axis_names, "direction of the groups (the reduction axis); cols by default"),
     NIB_OPT_LIST(struct arguments, values, "values", 'v', "X,X,...", "the elements, row by row, instead of a file"),
     NIB_OPT_TEXT(struct arguments, shape, "shape", 0, "ROWSxCOLS", "shape of --values; one row by default"),
     NIB_OPT_CHOICE(struct arguments, cast, "cast", 0, "TYPE", nib_casts, "round binary64 input to binary32; not done unless asked for"),
@@ -132,7 +132,7 @@ static enum nib_status print_json(const struct nib_call *call, const struct nib_
     nib_json_text(json, "rotation", nib_rotation_name(rotation));
     nib_json_unsigned(json, "size", nib_rotation_size(rotation));
     nib_json_bool(json, "inverse", a->inverse);
-    nib_json_text(json, "axis", axes[a->axis]);
+    nib_json_text(json, "axis", nib_axis_names[a->axis]);
     nib_json_sizes(json, "shape", (size_t[]){x.rows, x.cols}, 2);
     nib_json_floats(json, "values", y, x.rows * x.cols);
     nib_json_array(json, "bits");

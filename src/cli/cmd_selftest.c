@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/axis.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/sha256.h"
@@ -80,7 +81,7 @@ static enum nib_status check_quantized(const struct nib_quantizer *quantizer, co
             end += NIB_SELFTEST_COUNT * sizeof(float);
         }
         char what[96];
-        snprintf(what, sizeof what, "%s %s %s %s", name, axis == NIB_ALONG_COLS ? "cols" : "rows",
+        snprintf(what, sizeof what, "%s %s %s %s", name, nib_axis_names[axis],
                  nib_selftest_tensor_name(tensor), bf16 ? "bf16" : "fp32");
         check(table, row, what, bytes, (size_t)(end - bytes));
         free(bytes);

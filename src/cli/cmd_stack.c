@@ -13,8 +13,6 @@
 #include "stack/stack.h"
 
 static const struct nib_stack_arguments defaults = {.sequences = 2, .length = 512, .repeats = 1, .rotation = "rht16", .precision = 1};
-static const char *const products[] = {"blas", "exact", "unit", NULL}; /* enum nib_product */
-static const char *const precisions[] = {"f32", "bf16", NULL};
 
 static const struct nib_option options[] = {
     NIB_OPT_LIST(struct nib_stack_arguments, recipes, "recipe", 'r', "RECIPE",
@@ -27,11 +25,11 @@ static const struct nib_option options[] = {
                     "runs of each recipe, each on the following sequences and with the following seed; means and standard "
                     "errors are over them"),
     NIB_OPT_INTEGER(struct nib_stack_arguments, skip, "skip", 0, "N", 0, 1048576, "sequences of the file to pass over"),
-    NIB_OPT_CHOICE(struct nib_stack_arguments, product, "product", 0, "HOW", products,
+    NIB_OPT_CHOICE(struct nib_stack_arguments, product, "product", 0, "HOW", nib_product_names,
                    "products of quantized operands: by BLAS (fast, not bit-exact), exactly (binary64, rounded once), or bit for "
                    "bit through a matrix unit"),
     NIB_OPT_TEXT(struct nib_stack_arguments, unit, "unit", 'u', "UNIT", "with --product unit; by default one that takes the operands"),
-    NIB_OPT_CHOICE(struct nib_stack_arguments, precision, "precision", 0, "WIDTH", precisions,
+    NIB_OPT_CHOICE(struct nib_stack_arguments, precision, "precision", 0, "WIDTH", nib_precision_names,
                    "of activations and their gradients between operations"),
     NIB_OPT_FLAG(struct nib_stack_arguments, forward_only, "no-backward", 0, "leave out the gradients"),
     NIB_OPT_FLAG(struct nib_stack_arguments, quick, "quick", 0,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/axis.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/output.h"
@@ -17,10 +18,6 @@ uint32_t nib_quantized_scale(const struct nib_quantized *q, size_t index) {
     return code;
 }
 
-static const char *axis_name(enum nib_axis axis) {
-    return axis == NIB_ALONG_COLS ? "cols" : "rows";
-}
-
 static enum nib_status print_json(const struct nib_call *call, const struct nib_quantizer_info *info,
                                   const struct nib_quantized *q, struct nib_error *error) {
     struct nib_json *json;
@@ -28,7 +25,7 @@ static enum nib_status print_json(const struct nib_call *call, const struct nib_
     if (status != NIB_OK) return status;
     size_t scales = q->scale_rows * q->scale_cols, lines = q->axis == NIB_ALONG_COLS ? q->rows : q->cols;
     nib_json_text(json, "quantizer", info->name);
-    nib_json_text(json, "axis", axis_name(q->axis));
+    nib_json_text(json, "axis", nib_axis_names[q->axis]);
     nib_json_sizes(json, "shape", (size_t[]){q->rows, q->cols}, 2);
     nib_json_float(json, "tensor_amax", q->tensor_amax);
     nib_json_float(json, "tensor_scale_encode", q->tensor_scale_encode);
@@ -101,7 +98,7 @@ static enum nib_status block_table(const struct nib_quantizer_info *info, const 
 
 static void print_headline(const struct nib_quantizer_info *info, const struct nib_quantized *q, char *text,
                            size_t size) {
-    int used = snprintf(text, size, "%s, %zu x %zu along %s", info->name, q->rows, q->cols, axis_name(q->axis));
+    int used = snprintf(text, size, "%s, %zu x %zu along %s", info->name, q->rows, q->cols, nib_axis_names[q->axis]);
     if (info->block->has_tensor_scale)
         used += snprintf(text + used, size - (size_t)used, "; tensor amax %.9g, encode scale %.9g, decode scale %.9g",
                          nib_output_number(q->tensor_amax), nib_output_number(q->tensor_scale_encode),
@@ -190,7 +187,7 @@ static enum nib_status put_packed(struct nib_result *file, const struct nib_quan
 static enum nib_status put_attributes(struct nib_result *file, const struct nib_quantizer_info *info,
                                       const struct nib_quantized *q, struct nib_error *error) {
     enum nib_status status = nib_result_text_attribute(file, "elements", NULL, "quantizer", info->name, error);
-    if (status == NIB_OK) status = nib_result_text_attribute(file, "elements", NULL, "axis", axis_name(q->axis), error);
+    if (status == NIB_OK) status = nib_result_text_attribute(file, "elements", NULL, "axis", nib_axis_names[q->axis], error);
     const char *const names[] = {"tensor_amax", "tensor_scale_encode", "tensor_scale_decode"};
     const float reals[] = {q->tensor_amax, q->tensor_scale_encode, q->tensor_scale_decode};
     for (int i = 0; i < 3 && status == NIB_OK; i++)

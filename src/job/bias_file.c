@@ -1,5 +1,6 @@
 #include "job/bias_file.h"
 
+#include "base/axis.h"
 #include "base/memory.h"
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ typedef const char *text_of(const struct nib_bias_view *view);
 static const char *tensor_text(const struct nib_bias_view *view) { return view->tensor; }
 static const char *module_text(const struct nib_bias_view *view) { return view->module; }
 static const char *file_text(const struct nib_bias_view *view) { return view->file; }
-static const char *axis_text(const struct nib_bias_view *view) { return view->axis == NIB_ALONG_COLS ? "cols" : "rows"; }
+static const char *axis_text(const struct nib_bias_view *view) { return nib_axis_names[view->axis]; }
 static const char *gemm_text(const struct nib_bias_view *view) {
     return view->gemm == NIB_GEMM_NONE ? "" : nib_gemm_names[view->gemm];
 }

@@ -1,6 +1,7 @@
 /* The result of a bias report as tables. */
 #include "job/bias.h"
 
+#include "base/axis.h"
 #include "base/error.h"
 #include <math.h>
 #include <stdio.h>
@@ -61,7 +62,7 @@ enum { LEVEL_CODE = KEYS, LEVEL_LEVEL, LEVEL_COUNT, LEVEL_SHARE, LEVEL_SHARE_SE,
 
 void nib_bias_class_of(const struct nib_bias_view *view, char *out, size_t size) {
     static const char *const classes[NIB_OPERANDS] = {"activations X", "weights W", "gradients dY"};
-    const char *axis = view->axis == NIB_ALONG_COLS ? "cols" : "rows";
+    const char *axis = nib_axis_names[view->axis];
     const char *what = view->operand == NIB_OPERAND_NONE ? view->file[0] == '\0' ? view->tensor : "tensors"
                                                          : classes[view->operand];
     if (view->gemm == NIB_GEMM_NONE)
@@ -71,7 +72,7 @@ void nib_bias_class_of(const struct nib_bias_view *view, char *out, size_t size)
 }
 
 void nib_bias_label_of(const struct nib_bias_view *view, char *out, size_t size) {
-    const char *axis = view->axis == NIB_ALONG_COLS ? "cols" : "rows";
+    const char *axis = nib_axis_names[view->axis];
     if (view->gemm == NIB_GEMM_NONE)
         snprintf(out, size, "%s, along %s", view->tensor, axis);
     else
@@ -92,7 +93,7 @@ static size_t new_row(const struct nib_bias_result *result, struct nib_table *ta
     nib_table_set_text(table, row, MODULE, view->module);
     nib_table_set_text(table, row, GEMM, view->gemm == NIB_GEMM_NONE ? "" : nib_gemm_names[view->gemm]);
     nib_table_set_text(table, row, OPERAND, view->operand == NIB_OPERAND_NONE ? "" : nib_operand_names[view->operand]);
-    nib_table_set_text(table, row, AXIS, view->axis == NIB_ALONG_COLS ? "cols" : "rows");
+    nib_table_set_text(table, row, AXIS, nib_axis_names[view->axis]);
     nib_table_set_text(table, row, QUANTIZER, nib_bias_quantizer_name(result, q));
     nib_table_set_text(table, row, ROTATION, nib_bias_rotation_name(result, r));
     return row;

@@ -8,6 +8,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+const char *const nib_chain_activation_names[] = {"linear", "relu", "silu", "swiglu", NULL};
+const char *const nib_chain_rounding_names[] = {"own", "sr", NULL};
+
 static void fill(const void *self, uint64_t seed, uint64_t first, size_t count, float *out) {
     nib_distribution_fill(self, seed, first, count, 1, out);
 }

@@ -33,6 +33,10 @@ void nib_chain_treat(struct nib_chain *chain, const struct nib_quantizer *quanti
 
 /* Those of a recipe; what else it says is left out, but for weights without a quantizer, which are refused. */
 NIB_CHECK enum nib_status nib_chain_follow(struct nib_chain *chain, const struct nib_recipe *recipe, struct nib_error *error);
+/* "linear", "relu", "silu", "swiglu", NULL: enum nib_chain_activation. */
+extern const char *const nib_chain_activation_names[];
+/* "own", "sr", NULL: the choices of `stochastic`. */
+extern const char *const nib_chain_rounding_names[];
 /* By name or path; `stochastic` replaces its rounding by a stochastic one of 32 bits. */
 NIB_CHECK enum nib_status nib_chain_quantizer(const char *name, bool stochastic, const struct nib_quantizer **out,
                                               struct nib_error *error);

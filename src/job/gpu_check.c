@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/axis.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "format/quantizer.h"
 #include "job/gpu_compare.h"
 #include "job/gpu_inputs.h"
 
-static const char *axis_name(enum nib_axis axis) { return axis == NIB_ALONG_COLS ? "cols" : "rows"; }
 
 /* Both reports of one case, whose calls ended with `status`: quantize, and the standalone dequantize kernel. */
 static enum nib_status add(struct nib_table *report, struct nib_gpu_case what, const struct nib_gpu_counts *quantized,
@@ -37,7 +37,7 @@ static enum nib_status run_set(const struct nib_gpu_check_request *request, stru
     bool plain = how->turn->device.size <= 1;
     status = nib_gpu_compare_quantize(how, t.view, &counts, plain ? &back : NULL, error);
     nib_gpu_tensor_free(&t);
-    return add(report, (struct nib_gpu_case){"", name, axis_name(how->axis), nib_gpu_dtype_name(dtype), how->turn->name, nib_gpu_rounding_of(how->quantizer),
+    return add(report, (struct nib_gpu_case){"", name, nib_axis_names[how->axis], nib_gpu_dtype_name(dtype), how->turn->name, nib_gpu_rounding_of(how->quantizer),
                                              nib_gpu_inputs_names[set]}, &counts, &back, status, error);
 }
 
@@ -56,7 +56,7 @@ static enum nib_status run_tails(const struct nib_gpu_check_request *request, st
         status = nib_gpu_compare_quantize(how, t.view, &counts, &back, error);
         nib_gpu_tensor_free(&t);
     }
-    return add(report, (struct nib_gpu_case){"", name, axis_name(how->axis), nib_gpu_dtype_name(dtype), "", nib_gpu_rounding_of(how->quantizer), "tails 1..33"},
+    return add(report, (struct nib_gpu_case){"", name, nib_axis_names[how->axis], nib_gpu_dtype_name(dtype), "", nib_gpu_rounding_of(how->quantizer), "tails 1..33"},
                &counts, &back, status, error);
 }
 
@@ -77,7 +77,7 @@ static enum nib_status run_given(const struct nib_gpu_check_request *request, st
         status = nib_gpu_compare_quantize(&how, t.view, &counts, &back, error);
     }
     nib_gpu_tensor_free(&t);
-    return add(report, (struct nib_gpu_case){"", name, axis_name(how.axis), nib_gpu_dtype_name(dtype), "", nib_gpu_rounding_of(how.quantizer), "amax given"}, &counts,
+    return add(report, (struct nib_gpu_case){"", name, nib_axis_names[how.axis], nib_gpu_dtype_name(dtype), "", nib_gpu_rounding_of(how.quantizer), "amax given"}, &counts,
                &back, status, error);
 }
 
@@ -141,7 +141,7 @@ static enum nib_status run_turn(const struct nib_gpu_check_request *request, str
                                              .threads = request->threads, .seed = request->seed};
             status = nib_gpu_inputs_make(sets[k], dtype, rows, cols, request->seed * 31 + k, request->threads, NULL, how.axis, &t, error);
             if (status != NIB_OK) break;
-            struct nib_gpu_case what = {"rotate", "hadamard", axis_name(how.axis), nib_gpu_dtype_name(dtype), turn->name, "",
+            struct nib_gpu_case what = {"rotate", "hadamard", nib_axis_names[how.axis], nib_gpu_dtype_name(dtype), turn->name, "",
                                         nib_gpu_inputs_names[sets[k]]};
             float *rotated = nib_alloc_raw(rows * cols, sizeof *rotated, "a rotated tensor", error);
             status = rotated == NULL ? NIB_ENOMEM : nib_gpu_turn_emulate(turn, unit, t.view, how.axis, request->threads, rotated, error);
@@ -215,7 +215,7 @@ static enum nib_status run_matrix(const struct nib_gpu_check_request *request, s
                                                  .axis = (enum nib_axis)a, .threads = request->threads, .seed = request->seed};
                 status = nib_gpu_compare_quantize(&how, x, &counts[s][a][r], NULL, error);
                 if (status == NIB_OK) continue;
-                struct nib_gpu_case what = {"quantize", subjects->name[s], axis_name(how.axis), nib_gpu_dtype_name(x.dtype), turns[r].name,
+                struct nib_gpu_case what = {"quantize", subjects->name[s], nib_axis_names[how.axis], nib_gpu_dtype_name(x.dtype), turns[r].name,
                                             nib_gpu_rounding_of(how.quantizer), "file"};
                 status = nib_gpu_report_failure(report, &what, status, error);
             }
@@ -248,7 +248,7 @@ static enum nib_status run_file(const struct nib_gpu_check_request *request, str
         for (int a = 0; a < 2 && status == NIB_OK; a++)
             for (int r = 0; r < 3 && status == NIB_OK; r++)
                 if (counts[s][a][r].calls > 0)
-                    status = add(report, (struct nib_gpu_case){"", subjects->name[s], axis_name((enum nib_axis)a), type, turns[r].name, nib_gpu_rounding_of(subjects->quantizer[s]), name},
+                    status = add(report, (struct nib_gpu_case){"", subjects->name[s], nib_axis_names[a], type, turns[r].name, nib_gpu_rounding_of(subjects->quantizer[s]), name},
                                  &counts[s][a][r], NULL, NIB_OK, error);
     nib_file_close(file);
     return status;

@@ -67,6 +67,8 @@ struct nib_job {
     const char *name, *summary;
 };
 
+extern const char *const nib_no_yes[]; /* the choices of a switch: "no", "yes", NULL */
+
 #define NIB_JOB(name) const struct nib_job nib_job_##name
 
 /* All jobs in the order of jobs.def; false past the end. */

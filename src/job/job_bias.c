@@ -1,6 +1,7 @@
 /* The bias report as a job: one tensor, one quantizer, one rotation; one row. */
 #include "job/job.h"
 
+#include "base/axis.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "job/bias.h"
@@ -15,7 +16,6 @@ enum {
 };
 static const char *const gemms[] = {"none", "fprop", "dgrad", "wgrad", NULL}; /* NIB_GEMM_NONE + 1, ... */
 static const char *const operands[] = {"by-name", "x", "w", "dy", NULL};
-static const char *const axes[] = {"cols", "rows", NULL};
 
 static const struct nib_parameter parameters[] = {
     NIB_PARAM_TENSOR("tensor", "what is quantized; this or dist"),
@@ -30,7 +30,7 @@ static const struct nib_parameter parameters[] = {
     NIB_PARAM_INTEGER("rotation_size", NULL, 1, 65536, "a plain Hadamard transform of this size; 1 leaves the tensor as it is"),
     NIB_PARAM_CHOICE("gemm", "none", gemms, "the GEMM whose reduction axis is meant; none: see axis"),
     NIB_PARAM_CHOICE("operand", "by-name", operands, "what the tensor is in the GEMM"),
-    NIB_PARAM_CHOICE("axis", "cols", axes, "reduction axis where gemm is none"),
+    NIB_PARAM_CHOICE("axis", "cols", nib_axis_names, "reduction axis where gemm is none"),
     NIB_PARAM_END,
 };
 

@@ -9,23 +9,20 @@ enum {
     QUANTIZER, RECIPE, ROUNDING, ROTATION, DEPTH, WIDTH, INNER, ROWS, ACTIVATION, NORM, RESIDUAL, BACKWARD, WEIGHTS, INPUT, SEED, SEEDS,
     PARAMETERS
 };
-static const char *const roundings[] = {"own", "sr", NULL};
-static const char *const activations[] = {"linear", "relu", "silu", "swiglu", NULL}; /* enum nib_chain_activation */
-static const char *const choices[] = {"no", "yes", NULL};
 
 static const struct nib_parameter parameters[] = {
     NIB_PARAM_FORMAT("quantizer", NULL, "quantizer of every operand; this or recipe"),
     NIB_PARAM_FORMAT("recipe", NULL, "recipe: its quantizers and rotations of each operand"),
-    NIB_PARAM_CHOICE("rounding", "own", roundings, "of the quantizer: its own, or stochastic with 32 bits"),
+    NIB_PARAM_CHOICE("rounding", "own", nib_chain_rounding_names, "of the quantizer: its own, or stochastic with 32 bits"),
     NIB_PARAM_FORMAT("rotation", "none", "with quantizer: rotation of both operands of every GEMM"),
     NIB_PARAM_INTEGER("depth", "12", 1, 1024, "layers"),
     NIB_PARAM_INTEGER("width", "128", 1, 8192, "width of the signal"),
     NIB_PARAM_INTEGER("inner", "256", 1, 32768, "width between the GEMMs of SwiGLU"),
     NIB_PARAM_INTEGER("rows", "48", 1, 65536, "rows of the signal (tokens)"),
-    NIB_PARAM_CHOICE("activation", "linear", activations, "what stands before each GEMM"),
-    NIB_PARAM_CHOICE("norm", "no", choices, "RMSNorm before each layer"),
-    NIB_PARAM_CHOICE("residual", "no", choices, "residual connections"),
-    NIB_PARAM_CHOICE("backward", "yes", choices, "gradients of signals and weights too"),
+    NIB_PARAM_CHOICE("activation", "linear", nib_chain_activation_names, "what stands before each GEMM"),
+    NIB_PARAM_CHOICE("norm", "no", nib_no_yes, "RMSNorm before each layer"),
+    NIB_PARAM_CHOICE("residual", "no", nib_no_yes, "residual connections"),
+    NIB_PARAM_CHOICE("backward", "yes", nib_no_yes, "gradients of signals and weights too"),
     NIB_PARAM_TEXT("weights", "gaussian", "law of the weights: gaussian, laplace, uniform, tNU (t3), outlierA (outlier30), ..."),
     NIB_PARAM_TEXT("input", "gaussian", "law of the input and of the gradient at the top"),
     NIB_PARAM_INTEGER("seed", "0", 0, INT64_MAX / 2, "the first seed"),

@@ -11,9 +11,6 @@
 enum {
     MODEL, TOKENS, RECIPE, SEQUENCES, LENGTH, SKIP, PRODUCT, UNIT, PRECISION, BACKWARD, GEMMS, PART, SEED, PARAMETERS
 };
-static const char *const products[] = {"blas", "exact", "unit", NULL}; /* enum nib_product */
-static const char *const precisions[] = {"f32", "bf16", NULL};
-static const char *const choices[] = {"no", "yes", NULL};
 static const char *const part_choices[] = {"summary", "stream", "operand", "product", "weight", "all", NULL}; /* enum nib_depth_part */
 
 static const struct nib_parameter parameters[] = {
@@ -23,11 +20,11 @@ static const struct nib_parameter parameters[] = {
     NIB_PARAM_INTEGER("sequences", "2", 1, 65536, "sequences of one run"),
     NIB_PARAM_INTEGER("length", "512", 1, 1048576, "tokens of a sequence"),
     NIB_PARAM_INTEGER("skip", "0", 0, 1048576, "sequences of the file that are passed over"),
-    NIB_PARAM_CHOICE("product", "blas", products, "how products are formed of quantized operands"),
+    NIB_PARAM_CHOICE("product", "blas", nib_product_names, "how products are formed of quantized operands"),
     NIB_PARAM_FORMAT("unit", NULL, "with product unit: the matrix unit; otherwise one that takes the recipe's operands"),
-    NIB_PARAM_CHOICE("precision", "bf16", precisions, "of activations between operations"),
-    NIB_PARAM_CHOICE("backward", "yes", choices, "gradients too"),
-    NIB_PARAM_CHOICE("gemms", "yes", choices, "measure every operand and GEMM, not only what the run leaves behind"),
+    NIB_PARAM_CHOICE("precision", "bf16", nib_precision_names, "of activations between operations"),
+    NIB_PARAM_CHOICE("backward", "yes", nib_no_yes, "gradients too"),
+    NIB_PARAM_CHOICE("gemms", "yes", nib_no_yes, "measure every operand and GEMM, not only what the run leaves behind"),
     NIB_PARAM_CHOICE("part", "summary", part_choices, "which rows"),
     NIB_PARAM_INTEGER("seed", "0", 0, INT64_MAX, "seed of stochastic rounding and of random signs"),
     NIB_PARAM_END,

@@ -20,6 +20,8 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
+const char *const nib_no_yes[] = {"no", "yes", NULL};
+
 bool nib_job_at(size_t i, struct nib_job *out) {
     if (i >= ROWS) return false;
     *out = *rows[i].definition;

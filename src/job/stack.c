@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const nib_product_names[] = {"blas", "exact", "unit", NULL};
+const char *const nib_precision_names[] = {"f32", "bf16", NULL};
+
 /* Names the file in an error that names none. */
 static void blame(enum nib_status status, const char *path, struct nib_error *error) {
     if (status != NIB_OK && error != NULL && error->file[0] == '\0') snprintf(error->file, sizeof error->file, "%s", path);

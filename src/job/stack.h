@@ -7,6 +7,9 @@
 #include "io/hdf5_out.h"
 #include "stack/depth.h"
 
+extern const char *const nib_product_names[];   /* "blas", "exact", "unit", NULL: enum nib_product */
+extern const char *const nib_precision_names[]; /* "f32", "bf16", NULL: NIB_STACK_F32 + i */
+
 /* A model and its tokens, read and checked; nothing computed. */
 struct nib_stack_input {
     struct nib_stack_config config;

@@ -1,72 +1,17 @@
 /* Both chains side by side: binary64 and exact, binary32 and quantized; forward, then backward layer by layer. */
 #include <nibble/chain.h>
 
-#include "base/error.h"
 #include "base/fpenv.h"
 #include "base/memory.h"
+#include "stack/chain_gain.h"
 #include "stack/chain_layer.h"
+#include "stack/chain_plan.h"
 #include "stack/chain_product.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GATE, UP, DOWN, MOST_GEMMS, SINGLE = 0 };
 enum { EXACT, QUANTIZED, SIDES };
-
-static const char *const activations[] = {"linear", "relu", "silu", "swiglu", NULL};
-
-const char *nib_chain_activation_name(enum nib_chain_activation activation) {
-    return (unsigned)activation <= NIB_CHAIN_SWIGLU ? activations[activation] : NULL;
-}
-
-static size_t gemms(const struct nib_chain *c) { return c->activation == NIB_CHAIN_SWIGLU ? MOST_GEMMS : 1; }
-
-static const char *gemm_name(const struct nib_chain *c, size_t gemm) {
-    static const char *const names[] = {"gate", "up", "down"};
-    return c->activation == NIB_CHAIN_SWIGLU ? names[gemm] : "linear";
-}
-
-static struct nib_chain_shape shape_of(const struct nib_chain *c, size_t gemm) {
-    bool gated = c->activation == NIB_CHAIN_SWIGLU;
-    return (struct nib_chain_shape){c->rows, gated && gemm == DOWN ? c->inner : c->width,
-                                    gated && gemm != DOWN ? c->inner : c->width};
-}
-
-size_t nib_chain_records(const struct nib_chain *chain) {
-    return (size_t)chain->depth * (chain->backward ? NIB_PASSES : 1) * gemms(chain);
-}
-
-static struct nib_chain_record *record_at(const struct nib_chain *c, struct nib_chain_record *records, size_t layer,
-                                          enum nib_pass pass, size_t gemm) {
-    return &records[(layer * (c->backward ? NIB_PASSES : 1) + pass) * gemms(c) + gemm];
-}
-
-static enum nib_status check_rotations(const struct nib_chain *c, struct nib_error *error) {
-    for (unsigned pass = 0; pass < (c->backward ? NIB_PASSES : 1); pass++) {
-        const struct nib_rotation *a = c->operand[2 * pass].rotation, *b = c->operand[2 * pass + 1].rotation;
-        unsigned size_a = a == NULL ? 1 : nib_rotation_size(a), size_b = b == NULL ? 1 : nib_rotation_size(b);
-        if ((size_a > 1 || size_b > 1) &&
-            (size_a != size_b || strcmp(nib_rotation_sha256(a), nib_rotation_sha256(b)) != 0))
-            return nib_fail(error, NIB_EINVAL, "%s: its operands are rotated differently, and the rotations do not cancel",
-                            nib_pass_name((enum nib_pass)pass));
-        for (size_t gemm = 0; size_a > 1 && gemm < gemms(c); gemm++) {
-            struct nib_chain_shape s = shape_of(c, gemm);
-            size_t extent = pass == NIB_PASS_FPROP ? s.in : pass == NIB_PASS_DGRAD ? s.out : s.tokens;
-            if (extent % size_a != 0)
-                return nib_fail(error, NIB_EINVAL, "%s of %s reduces over %zu elements; rotation %s needs a multiple of %u",
-                                nib_pass_name((enum nib_pass)pass), gemm_name(c, gemm), extent, nib_rotation_name(a), size_a);
-        }
-    }
-    return NIB_OK;
-}
-
-enum nib_status nib_chain_check(const struct nib_chain *c, struct nib_error *error) {
-    if (c->depth == 0 || c->width == 0 || c->rows == 0 || (c->activation == NIB_CHAIN_SWIGLU && c->inner == 0))
-        return nib_fail(error, NIB_EINVAL, "a chain needs depth, width and rows of at least 1");
-    if (c->activation == NIB_CHAIN_SWIGLU && !c->norm)
-        return nib_fail(error, NIB_EINVAL, "swiglu without norm squares the signal layer by layer until it overflows; add norm");
-    return check_rotations(c, error);
-}
 
 /* Everything that a run allocates. Signals by side and layer. */
 struct work {
@@ -78,8 +23,8 @@ struct work {
     double *z, *h, *dz, *da, *dg, *du, *dw[SIDES]; /* scratch: norm, gated, and their gradients */
     double *dx[SIDES];            /* of the layer that the backward pass has come to */
     float *drawn;
-    double *w[MOST_GEMMS];        /* of one layer, by GEMM */
-    size_t held[MOST_GEMMS];      /* 1 + the layer whose weight that is */
+    double *w[NIB_CHAIN_GEMMS];   /* of one layer, by GEMM */
+    size_t held[NIB_CHAIN_GEMMS]; /* 1 + the layer whose weight that is */
     struct nib_chain_scratch scratch;
 };
 
@@ -108,7 +53,8 @@ static enum nib_status work_new(const struct nib_chain *c, struct work *k, struc
         {&k->u[1], k->inner, c->depth}, {&k->z, k->signal, 1}, {&k->h, wide, 1}, {&k->dz, k->signal, 1},
         {&k->da, wide, 1}, {&k->dg, k->inner, 1}, {&k->du, k->inner, 1}, {&k->dw[0], k->weight, 1},
         {&k->dw[1], k->weight, 1}, {&k->dx[0], k->signal, 1}, {&k->dx[1], k->signal, 1},
-        {&k->w[GATE], k->weight, 1}, {&k->w[UP], gated ? k->weight : 0, 1}, {&k->w[DOWN], gated ? k->weight : 0, 1}};
+        {&k->w[NIB_CHAIN_GATE], k->weight, 1}, {&k->w[NIB_CHAIN_UP], gated ? k->weight : 0, 1},
+        {&k->w[NIB_CHAIN_DOWN], gated ? k->weight : 0, 1}};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
         *arrays[i].at = nib_alloc(arrays[i].count, arrays[i].times * sizeof(double), "signals of a chain", error);
         if (*arrays[i].at == NULL) return NIB_ENOMEM;
@@ -132,26 +78,35 @@ static void draw(struct work *k, const struct nib_chain_source *source, uint64_t
 static const double *weight_of(struct work *k, size_t layer, size_t gemm) {
     const struct nib_chain *c = k->chain;
     if (k->held[gemm] == layer + 1) return k->w[gemm];
-    struct nib_chain_shape s = shape_of(c, gemm);
-    bool after_gate = c->activation != NIB_CHAIN_SWIGLU || gemm == DOWN;
+    struct nib_chain_shape s = nib_chain_shape_of(c, gemm);
+    bool after_gate = c->activation != NIB_CHAIN_SWIGLU || gemm == NIB_CHAIN_DOWN;
     double gain = after_gate ? nib_chain_weight_gain(c->activation) : 1;
-    draw(k, &c->weights, 2 + layer * MOST_GEMMS + gemm, gain / sqrt((double)s.in), s.in * s.out, k->w[gemm]);
+    draw(k, &c->weights, 2 + layer * NIB_CHAIN_GEMMS + gemm, gain / sqrt((double)s.in), s.in * s.out, k->w[gemm]);
     k->held[gemm] = layer + 1;
     return k->w[gemm];
+}
+
+static struct nib_chain_record *record_of(const struct work *k, size_t layer, enum nib_pass pass, size_t gemm) {
+    return nib_chain_record_at(k->chain, k->records, layer, pass, gemm);
+}
+
+/* What a gain becomes in one GEMM. */
+static struct nib_chain_gain through(const struct work *k, struct nib_chain_gain gain, size_t layer, enum nib_pass pass,
+                                     size_t gemm) {
+    return nib_chain_gain_times(gain, record_of(k, layer, pass, gemm));
 }
 
 /* a is x or dY, x that of wgrad alone. */
 static enum nib_status multiply(struct work *k, int side, size_t layer, enum nib_pass pass, size_t gemm, const double *a,
                                 const double *x, double *out, struct nib_error *error) {
-    struct nib_chain_shape s = shape_of(k->chain, gemm);
+    struct nib_chain_shape s = nib_chain_shape_of(k->chain, gemm);
     const double *b = pass == NIB_PASS_WGRAD ? x : weight_of(k, layer, gemm);
     if (side == EXACT) {
         nib_chain_exact(pass, s, a, b, out);
         return NIB_OK;
     }
-    uint64_t stream = (layer * NIB_PASSES + pass) * MOST_GEMMS + gemm;
-    return nib_chain_multiply(k->chain, pass, s, stream, a, b, out, &k->scratch,
-                              record_at(k->chain, k->records, layer, pass, gemm), error);
+    uint64_t stream = (layer * NIB_PASSES + pass) * NIB_CHAIN_GEMMS + gemm;
+    return nib_chain_multiply(k->chain, pass, s, stream, a, b, out, &k->scratch, record_of(k, layer, pass, gemm), error);
 }
 
 static void settle(int side, size_t count, double *x) {
@@ -177,71 +132,42 @@ static enum nib_status layer_forward(struct work *k, int side, size_t layer, str
     enter(k, side, layer, k->z);
     if (c->activation == NIB_CHAIN_SWIGLU) {
         double *g = k->g[side] + layer * k->inner, *u = k->u[side] + layer * k->inner;
-        status = multiply(k, side, layer, NIB_PASS_FPROP, GATE, k->z, NULL, g, error);
-        if (status == NIB_OK) status = multiply(k, side, layer, NIB_PASS_FPROP, UP, k->z, NULL, u, error);
+        status = multiply(k, side, layer, NIB_PASS_FPROP, NIB_CHAIN_GATE, k->z, NULL, g, error);
+        if (status == NIB_OK) status = multiply(k, side, layer, NIB_PASS_FPROP, NIB_CHAIN_UP, k->z, NULL, u, error);
         if (status != NIB_OK) return status;
         nib_chain_gate(k->inner, g, u, k->h);
         settle(side, k->inner, k->h);
-        status = multiply(k, side, layer, NIB_PASS_FPROP, DOWN, k->h, NULL, y, error);
+        status = multiply(k, side, layer, NIB_PASS_FPROP, NIB_CHAIN_DOWN, k->h, NULL, y, error);
     } else {
         nib_chain_act(c->activation, k->signal, k->z, k->z);
         settle(side, k->signal, k->z);
-        status = multiply(k, side, layer, NIB_PASS_FPROP, SINGLE, k->z, NULL, y, error);
+        status = multiply(k, side, layer, NIB_PASS_FPROP, NIB_CHAIN_SINGLE, k->z, NULL, y, error);
     }
     for (size_t i = 0; c->residual && i < k->signal; i++) y[i] += x[i];
     settle(side, k->signal, y);
     return status;
 }
 
-/* The products that reach a layer. */
-struct product {
-    double predicted, measured;
-};
-static struct product times(struct product p, const struct nib_chain_record *record) {
-    return (struct product){p.predicted * record->value[NIB_CHAIN_eta_predicted],
-                            p.measured * record->value[NIB_CHAIN_eta_measured]};
-}
-static struct product joined(struct product p, struct product q) {
-    return (struct product){p.predicted * q.predicted, p.measured * q.measured};
-}
-
-/* Quantized against exact, with the products that lead here. */
-static enum nib_status compare(struct nib_chain_record *record, size_t count, const double *exact, const double *quantized,
-                               struct product product, struct nib_error *error) {
-    double xx = nib_chain_dot(count, exact, exact), qq = nib_chain_dot(count, quantized, quantized);
-    double xq = nib_chain_dot(count, exact, quantized);
-    if (!isfinite(xx) || !isfinite(qq) || xx == 0)
-        return nib_fail(error, NIB_EINVAL, "the signal leaves the range of binary32 in layer %u (%s); norm keeps it inside",
-                        record->depth, nib_pass_name(record->pass));
-    record->value[NIB_CHAIN_gain] = xq / xx;
-    record->value[NIB_CHAIN_product_predicted] = product.predicted;
-    record->value[NIB_CHAIN_product_measured] = product.measured;
-    record->value[NIB_CHAIN_excess] = xq / xx - product.predicted;
-    record->value[NIB_CHAIN_norm_ratio] = sqrt(qq / xx);
-    record->value[NIB_CHAIN_cosine] = xq / sqrt(xx * qq);
-    return NIB_OK;
-}
-
-static enum nib_status forward(struct work *k, struct product *reached, struct nib_error *error) {
+static enum nib_status forward(struct work *k, struct nib_chain_gain *reached, struct nib_error *error) {
     const struct nib_chain *c = k->chain;
     draw(k, &c->signals, 0, 1, k->signal, k->x[EXACT]);
     memcpy(k->x[QUANTIZED], k->x[EXACT], k->signal * sizeof *k->x[0]);
     enum nib_status status = NIB_OK;
-    reached[0] = (struct product){1, 1};
+    reached[0] = (struct nib_chain_gain){1, 1};
     for (size_t layer = 0; status == NIB_OK && layer < c->depth; layer++) {
         for (int side = 0; status == NIB_OK && side < SIDES; side++) status = layer_forward(k, side, layer, error);
         reached[layer + 1] = reached[layer];
-        for (size_t g = 0; status == NIB_OK && g < gemms(c); g++)
-            reached[layer + 1] = times(reached[layer + 1], record_at(c, k->records, layer, NIB_PASS_FPROP, g));
-        for (size_t g = 0; status == NIB_OK && g < gemms(c); g++)
-            status = compare(record_at(c, k->records, layer, NIB_PASS_FPROP, g), k->signal,
-                             k->x[EXACT] + (layer + 1) * k->signal, k->x[QUANTIZED] + (layer + 1) * k->signal,
-                             reached[layer + 1], error);
+        for (size_t g = 0; status == NIB_OK && g < nib_chain_gemms(c); g++)
+            reached[layer + 1] = through(k, reached[layer + 1], layer, NIB_PASS_FPROP, g);
+        for (size_t g = 0; status == NIB_OK && g < nib_chain_gemms(c); g++)
+            status = nib_chain_compare(record_of(k, layer, NIB_PASS_FPROP, g), k->signal,
+                                       k->x[EXACT] + (layer + 1) * k->signal, k->x[QUANTIZED] + (layer + 1) * k->signal,
+                                       reached[layer + 1], error);
     }
     return status;
 }
 
-/* One GEMM's dgrad and wgrad on both sides: da[side] receives the gradient of its input. */
+/* One GEMM's dgrad and wgrad on one side: da receives the gradient of its input. */
 static enum nib_status gemm_backward(struct work *k, size_t layer, size_t gemm, int side, const double *dy,
                                      const double *input, double *da, struct nib_error *error) {
     enum nib_status status = multiply(k, side, layer, NIB_PASS_DGRAD, gemm, dy, NULL, da, error);
@@ -251,64 +177,64 @@ static enum nib_status gemm_backward(struct work *k, size_t layer, size_t gemm, 
 
 /* The exact gradients of this layer's weights, kept while the quantized side catches up. */
 struct exact_weights {
-    double *dw[MOST_GEMMS];
+    double *dw[NIB_CHAIN_GEMMS];
 };
 
 static void keep(struct work *k, int side, size_t gemm, struct exact_weights *exact) {
     if (side != EXACT) return;
-    struct nib_chain_shape s = shape_of(k->chain, gemm);
+    struct nib_chain_shape s = nib_chain_shape_of(k->chain, gemm);
     memcpy(exact->dw[gemm], k->dw[EXACT], s.in * s.out * sizeof(double));
 }
 
-static enum nib_status weigh(struct work *k, int side, size_t layer, size_t gemm, struct product product,
+static enum nib_status weigh(struct work *k, int side, size_t layer, size_t gemm, struct nib_chain_gain gain,
                              const struct exact_weights *exact, struct nib_error *error) {
     if (side == EXACT) return NIB_OK;
-    struct nib_chain_shape s = shape_of(k->chain, gemm);
-    struct nib_chain_record *record = record_at(k->chain, k->records, layer, NIB_PASS_WGRAD, gemm);
-    return compare(record, s.in * s.out, exact->dw[gemm], k->dw[QUANTIZED], times(product, record), error);
+    struct nib_chain_shape s = nib_chain_shape_of(k->chain, gemm);
+    struct nib_chain_record *record = record_of(k, layer, NIB_PASS_WGRAD, gemm);
+    return nib_chain_compare(record, s.in * s.out, exact->dw[gemm], k->dw[QUANTIZED], nib_chain_gain_times(gain, record),
+                             error);
 }
 
-static enum nib_status single_backward(struct work *k, size_t layer, int side, struct product below, struct product above,
-                                       struct exact_weights *exact, struct nib_error *error) {
+static enum nib_status single_backward(struct work *k, size_t layer, int side, struct nib_chain_gain below,
+                                       struct nib_chain_gain above, struct exact_weights *exact, struct nib_error *error) {
     const struct nib_chain *c = k->chain;
     enter(k, side, layer, k->z);
     nib_chain_act(c->activation, k->signal, k->z, k->h);
     settle(side, k->signal, k->h);
-    enum nib_status status = gemm_backward(k, layer, SINGLE, side, k->dx[side], k->h, k->dz, error);
+    enum nib_status status = gemm_backward(k, layer, NIB_CHAIN_SINGLE, side, k->dx[side], k->h, k->dz, error);
     if (status != NIB_OK) return status;
-    keep(k, side, SINGLE, exact);
+    keep(k, side, NIB_CHAIN_SINGLE, exact);
     nib_chain_act_back(c->activation, k->signal, k->z, k->dz, k->dz);
     settle(side, k->signal, k->dz);
-    return weigh(k, side, layer, SINGLE, joined(below, above), exact, error);
+    return weigh(k, side, layer, NIB_CHAIN_SINGLE, nib_chain_gain_joined(below, above), exact, error);
 }
 
-static enum nib_status gated_backward(struct work *k, size_t layer, int side, struct product below, struct product above,
-                                      struct exact_weights *exact, struct nib_error *error) {
+static enum nib_status gated_backward(struct work *k, size_t layer, int side, struct nib_chain_gain below,
+                                      struct nib_chain_gain above, struct exact_weights *exact, struct nib_error *error) {
     const double *g = k->g[side] + layer * k->inner, *u = k->u[side] + layer * k->inner;
-    const struct nib_chain *c = k->chain;
     enter(k, side, layer, k->z);
     nib_chain_gate(k->inner, g, u, k->h);
     settle(side, k->inner, k->h);
-    enum nib_status status = gemm_backward(k, layer, DOWN, side, k->dx[side], k->h, k->da, error);
+    enum nib_status status = gemm_backward(k, layer, NIB_CHAIN_DOWN, side, k->dx[side], k->h, k->da, error);
     if (status != NIB_OK) return status;
-    keep(k, side, DOWN, exact);
-    struct product to_hidden = times(times(below, record_at(c, k->records, layer, NIB_PASS_FPROP, GATE)),
-                                     record_at(c, k->records, layer, NIB_PASS_FPROP, UP));
-    struct product from_hidden = times(above, record_at(c, k->records, layer, NIB_PASS_DGRAD, DOWN));
-    status = weigh(k, side, layer, DOWN, joined(to_hidden, above), exact, error);
+    keep(k, side, NIB_CHAIN_DOWN, exact);
+    struct nib_chain_gain to_hidden = through(k, below, layer, NIB_PASS_FPROP, NIB_CHAIN_GATE);
+    to_hidden = through(k, to_hidden, layer, NIB_PASS_FPROP, NIB_CHAIN_UP);
+    struct nib_chain_gain from_hidden = through(k, above, layer, NIB_PASS_DGRAD, NIB_CHAIN_DOWN);
+    status = weigh(k, side, layer, NIB_CHAIN_DOWN, nib_chain_gain_joined(to_hidden, above), exact, error);
     nib_chain_gate_back(k->inner, g, u, k->da, k->dg, k->du);
     settle(side, k->inner, k->dg);
     settle(side, k->inner, k->du);
-    if (status == NIB_OK) status = gemm_backward(k, layer, GATE, side, k->dg, k->z, k->dz, error);
+    if (status == NIB_OK) status = gemm_backward(k, layer, NIB_CHAIN_GATE, side, k->dg, k->z, k->dz, error);
     if (status != NIB_OK) return status;
-    keep(k, side, GATE, exact);
-    status = weigh(k, side, layer, GATE, joined(below, from_hidden), exact, error);
-    if (status == NIB_OK) status = gemm_backward(k, layer, UP, side, k->du, k->z, k->h, error);
+    keep(k, side, NIB_CHAIN_GATE, exact);
+    status = weigh(k, side, layer, NIB_CHAIN_GATE, nib_chain_gain_joined(below, from_hidden), exact, error);
+    if (status == NIB_OK) status = gemm_backward(k, layer, NIB_CHAIN_UP, side, k->du, k->z, k->h, error);
     if (status != NIB_OK) return status;
-    keep(k, side, UP, exact);
+    keep(k, side, NIB_CHAIN_UP, exact);
     for (size_t i = 0; i < k->signal; i++) k->dz[i] += k->h[i];
     settle(side, k->signal, k->dz);
-    return weigh(k, side, layer, UP, joined(below, from_hidden), exact, error);
+    return weigh(k, side, layer, NIB_CHAIN_UP, nib_chain_gain_joined(below, from_hidden), exact, error);
 }
 
 /* From dx of the layer's output to that of its input. */
@@ -319,23 +245,23 @@ static void leave(struct work *k, size_t layer, int side) {
     settle(side, k->signal, k->dx[side]);
 }
 
-/* The products of a layer's dgrad: SwiGLU's gate and up add. */
-static struct product passed_down(const struct work *k, size_t layer, struct product above) {
+/* The gains past a layer's dgrad: SwiGLU's gate and up add. */
+static struct nib_chain_gain passed_down(const struct work *k, size_t layer, struct nib_chain_gain above) {
     const struct nib_chain *c = k->chain;
-    if (c->activation != NIB_CHAIN_SWIGLU) return times(above, record_at(c, k->records, layer, NIB_PASS_DGRAD, SINGLE));
-    struct product p = times(above, record_at(c, k->records, layer, NIB_PASS_DGRAD, DOWN));
-    struct product gate = times(p, record_at(c, k->records, layer, NIB_PASS_DGRAD, GATE));
-    struct product up = times(p, record_at(c, k->records, layer, NIB_PASS_DGRAD, UP));
-    return (struct product){(gate.predicted + up.predicted) / 2, (gate.measured + up.measured) / 2};
+    if (c->activation != NIB_CHAIN_SWIGLU) return through(k, above, layer, NIB_PASS_DGRAD, NIB_CHAIN_SINGLE);
+    struct nib_chain_gain p = through(k, above, layer, NIB_PASS_DGRAD, NIB_CHAIN_DOWN);
+    struct nib_chain_gain gate = through(k, p, layer, NIB_PASS_DGRAD, NIB_CHAIN_GATE);
+    struct nib_chain_gain up = through(k, p, layer, NIB_PASS_DGRAD, NIB_CHAIN_UP);
+    return (struct nib_chain_gain){(gate.predicted + up.predicted) / 2, (gate.measured + up.measured) / 2};
 }
 
-static enum nib_status backward(struct work *k, const struct product *reached, struct exact_weights *exact,
+static enum nib_status backward(struct work *k, const struct nib_chain_gain *reached, struct exact_weights *exact,
                                 struct nib_error *error) {
     const struct nib_chain *c = k->chain;
     draw(k, &c->signals, 1, 1, k->signal, k->dx[EXACT]);
     memcpy(k->dx[QUANTIZED], k->dx[EXACT], k->signal * sizeof *k->dx[0]);
     enum nib_status status = NIB_OK;
-    struct product above = {1, 1};
+    struct nib_chain_gain above = {1, 1};
     for (size_t layer = c->depth; status == NIB_OK && layer-- > 0;) {
         for (int side = 0; status == NIB_OK && side < SIDES; side++) {
             status = c->activation == NIB_CHAIN_SWIGLU
@@ -344,20 +270,11 @@ static enum nib_status backward(struct work *k, const struct product *reached, s
             if (status == NIB_OK) leave(k, layer, side);
         }
         if (status == NIB_OK) above = passed_down(k, layer, above);
-        for (size_t g = 0; status == NIB_OK && g < gemms(c); g++)
-            status = compare(record_at(c, k->records, layer, NIB_PASS_DGRAD, g), k->signal, k->dx[EXACT], k->dx[QUANTIZED],
-                             above, error);
+        for (size_t g = 0; status == NIB_OK && g < nib_chain_gemms(c); g++)
+            status = nib_chain_compare(record_of(k, layer, NIB_PASS_DGRAD, g), k->signal, k->dx[EXACT], k->dx[QUANTIZED],
+                                       above, error);
     }
     return status;
-}
-
-static void name_records(const struct nib_chain *c, struct nib_chain_record *records) {
-    for (unsigned layer = 0; layer < c->depth; layer++)
-        for (unsigned pass = 0; pass < (c->backward ? NIB_PASSES : 1); pass++)
-            for (size_t g = 0; g < gemms(c); g++) {
-                struct nib_chain_record *r = record_at(c, records, layer, (enum nib_pass)pass, g);
-                *r = (struct nib_chain_record){.depth = layer + 1, .pass = (enum nib_pass)pass, .gemm = gemm_name(c, g)};
-            }
 }
 
 enum nib_status nib_chain_run(const struct nib_chain *chain, struct nib_chain_record *out, struct nib_error *error) {
@@ -367,20 +284,20 @@ enum nib_status nib_chain_run(const struct nib_chain *chain, struct nib_chain_re
     struct nib_fpenv saved = nib_fpenv_enter();
     struct work work = {.chain = chain};
     struct exact_weights exact = {{NULL}};
-    struct product *reached = nib_alloc(chain->depth + 1, sizeof *reached, "a chain", error);
+    struct nib_chain_gain *reached = nib_alloc(chain->depth + 1, sizeof *reached, "a chain", error);
     work.records = nib_alloc(count, sizeof *work.records, "records of a chain", error);
     status = reached == NULL || work.records == NULL ? NIB_ENOMEM : work_new(chain, &work, error);
-    for (size_t g = 0; status == NIB_OK && g < gemms(chain); g++) {
+    for (size_t g = 0; status == NIB_OK && g < nib_chain_gemms(chain); g++) {
         exact.dw[g] = nib_alloc(work.weight, sizeof(double), "weights of a chain", error);
         if (exact.dw[g] == NULL) status = NIB_ENOMEM;
     }
     if (status == NIB_OK) {
-        name_records(chain, work.records);
+        nib_chain_name_records(chain, work.records);
         status = forward(&work, reached, error);
     }
     if (status == NIB_OK && chain->backward) status = backward(&work, reached, &exact, error);
     if (status == NIB_OK) memcpy(out, work.records, count * sizeof *out);
-    for (size_t g = 0; g < MOST_GEMMS; g++) free(exact.dw[g]);
+    for (size_t g = 0; g < NIB_CHAIN_GEMMS; g++) free(exact.dw[g]);
     free(work.records);
     free(reached);
     work_free(&work);

@@ -2,12 +2,7 @@
 #ifndef NIB_STACK_CHAIN_PRODUCT_H
 #define NIB_STACK_CHAIN_PRODUCT_H
 
-#include <nibble/chain.h>
-
-/* tokens, in and out as in fprop. */
-struct nib_chain_shape {
-    size_t tokens, in, out;
-};
+#include "stack/chain_plan.h"
 
 /* Scratch of one thread for the largest GEMM of a chain. */
 struct nib_chain_scratch {
