@@ -264,7 +264,7 @@ enum nib_status nib_gemm_input_open(const struct nib_call *call, const struct ni
 
 void nib_gemm_input_close(struct nib_gemm_input *input) {
     nib_gemm_buffer_clear(&input->buffer);
-    if (input->quantizer != NULL) nib_quantizer_close(input->quantizer);
+    nib_quantizer_close(input->quantizer);
     free(input->memory);
     if (input->source.file != NULL) nib_input_close(&input->source);
     *input = (struct nib_gemm_input){.memory = NULL};

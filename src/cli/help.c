@@ -5,7 +5,8 @@
 
 enum { WIDTH = 100, OPTION_COLUMN = 32 };
 
-void nib_help_wrap(const char *text, int at, int indent, int width, FILE *stream) {
+/* Prints `text` wrapped to `width` columns, every line indented; the first line is already indented by `at` columns. */
+static void wrap(const char *text, int at, int indent, int width, FILE *stream) {
     int column = at;
     bool blank = true; /* nothing on this line yet */
     fprintf(stream, "%*s", column < indent ? indent - column : 0, "");
@@ -46,7 +47,8 @@ void nib_help_synopsis(const struct nib_command *command, char *out, size_t size
              command->values == NULL ? "" : command->values);
 }
 
-void nib_help_option(const struct nib_option *option, char *out, size_t size) {
+/* "-o, --output FILE" */
+static void option_head(const struct nib_option *option, char *out, size_t size) {
     char alias[8] = "    ";
     if (option->alias != 0) snprintf(alias, sizeof alias, "-%c, ", option->alias);
     snprintf(out, size, "%s--%s%s%s", alias, option->name, option->argument == NULL ? "" : " ",
@@ -97,7 +99,7 @@ void nib_help_default(const struct nib_command *command, const struct nib_option
 static void print_option(const struct nib_command *command, const struct nib_option *option, bool shared,
                          FILE *stream) {
     char head[96], value[64], text[1024];
-    nib_help_option(option, head, sizeof head);
+    option_head(option, head, sizeof head);
     nib_help_default(command, option, shared, value, sizeof value);
     size_t used = (size_t)snprintf(text, sizeof text, "%s", option->help);
     if (option->choices != NULL)
@@ -113,14 +115,14 @@ static void print_option(const struct nib_command *command, const struct nib_opt
         fputc('\n', stream);
         at = 0;
     }
-    nib_help_wrap(text, at, OPTION_COLUMN, WIDTH, stream);
+    wrap(text, at, OPTION_COLUMN, WIDTH, stream);
 }
 
 void nib_help_command(const struct nib_command *command, FILE *stream, struct nib_style style) {
     char synopsis[256];
     nib_help_synopsis(command, synopsis, sizeof synopsis);
     fprintf(stream, "%s%s%s\n\n", style.bold, synopsis, style.plain);
-    nib_help_wrap(command->description, 0, 0, WIDTH, stream);
+    wrap(command->description, 0, 0, WIDTH, stream);
     if (command->options != NULL && command->options[0].name != NULL) {
         fprintf(stream, "\n%sOptions%s\n", style.bold, style.plain);
         for (const struct nib_option *option = command->options; option->name != NULL; option++)
@@ -134,7 +136,7 @@ void nib_help_command(const struct nib_command *command, FILE *stream, struct ni
     fprintf(stream, "\n%sExamples%s\n", style.bold, style.plain);
     for (const struct nib_example *example = command->examples; example->line != NULL; example++) {
         fprintf(stream, "  %s\n", example->line);
-        nib_help_wrap(example->says, 0, 6, WIDTH, stream);
+        wrap(example->says, 0, 6, WIDTH, stream);
     }
 }
 

@@ -13,12 +13,8 @@ void nib_help_overview(FILE *stream, struct nib_style style);
 void nib_help_command(const struct nib_command *command, FILE *stream, struct nib_style style);
 /* The same as one line: "nibble round [options] VALUE..." */
 void nib_help_synopsis(const struct nib_command *command, char *out, size_t size);
-/* "-o, --output FILE" */
-void nib_help_option(const struct nib_option *option, char *out, size_t size);
 /* "16" where an option has an initial value worth telling, else "". */
 void nib_help_default(const struct nib_command *command, const struct nib_option *option, bool shared, char *out,
                       size_t size);
-/* Prints `text` wrapped to `width` columns, every line indented; the first line is already indented by `at` columns. */
-void nib_help_wrap(const char *text, int at, int indent, int width, FILE *stream);
 
 #endif

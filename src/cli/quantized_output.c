@@ -12,7 +12,8 @@
 #include "cli/output.h"
 #include "io/json_out.h"
 
-uint32_t nib_quantized_scale(const struct nib_quantized *q, size_t index) {
+/* The code of a block scale. */
+static uint32_t scale_code(const struct nib_quantized *q, size_t index) {
     uint32_t code = 0;
     for (unsigned i = 0; i < q->scale_bytes; i++) code |= (uint32_t)q->scales[index * q->scale_bytes + i] << 8 * i;
     return code;
@@ -35,11 +36,11 @@ static enum nib_status print_json(const struct nib_call *call, const struct nib_
     nib_json_unsigned(json, "inf_count", q->inf_count);
     nib_json_sizes(json, "scale_shape", (size_t[]){q->scale_rows, q->scale_cols}, 2);
     nib_json_array(json, "scales");
-    for (size_t i = 0; i < scales; i++) nib_json_unsigned(json, NULL, nib_quantized_scale(q, i));
+    for (size_t i = 0; i < scales; i++) nib_json_unsigned(json, NULL, scale_code(q, i));
     nib_json_close(json);
     nib_json_array(json, "scale_values");
     for (size_t i = 0; i < scales; i++)
-        nib_json_float(json, NULL, nib_scale_decode(info->block->scale, nib_quantized_scale(q, i)));
+        nib_json_float(json, NULL, nib_scale_decode(info->block->scale, scale_code(q, i)));
     nib_json_close(json);
     nib_json_bytes(json, "codes", q->codes, q->rows * q->cols);
     nib_json_hex(json, "packed", q->packed, lines * q->packed_stride);
@@ -70,7 +71,7 @@ static enum nib_status block_table(const struct nib_quantizer_info *info, const 
     for (size_t i = 0; i < lines * q->scale_cols && i < most && codes != NULL && values != NULL; i++) {
         size_t line = i / q->scale_cols, block = i % q->scale_cols, start = block * size, used = 0;
         size_t end = inner - start < size ? inner : start + size;
-        uint32_t scale = nib_quantized_scale(q, line / info->block->block_rows * q->scale_cols + block);
+        uint32_t scale = scale_code(q, line / info->block->block_rows * q->scale_cols + block);
         char scale_text[16];
         snprintf(scale_text, sizeof scale_text, "0x%0*X", (int)q->scale_bytes * 2, scale);
         for (size_t j = start; j < end; j++) {
@@ -160,7 +161,7 @@ static enum nib_status put_scales(struct nib_result *file, const struct nib_scal
     size_t count = q->scale_rows * q->scale_cols;
     float *values = nib_alloc(count, sizeof *values, "scales", error);
     if (values == NULL) return NIB_ENOMEM;
-    for (size_t i = 0; i < count; i++) values[i] = nib_scale_decode(scale, nib_quantized_scale(q, i));
+    for (size_t i = 0; i < count; i++) values[i] = nib_scale_decode(scale, scale_code(q, i));
     enum nib_status status = nib_result_index_scale(file, "scales", "line", "line of blocks", q->scale_rows, error);
     if (status == NIB_OK)
         status = nib_result_index_scale(file, "scales", "block", "block in the line", q->scale_cols, error);

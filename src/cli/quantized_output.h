@@ -7,9 +7,6 @@
 #include "cli/command.h"
 #include "io/hdf5_out.h"
 
-/* The code of a block scale, and its value. */
-uint32_t nib_quantized_scale(const struct nib_quantized *quantized, size_t index);
-
 NIB_CHECK enum nib_status nib_quantized_print(const struct nib_call *call, const struct nib_quantizer *quantizer,
                                               const struct nib_quantized *quantized, struct nib_error *error);
 /* Into a result file that is open. */

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { GUARDS = 32 };
@@ -68,9 +67,4 @@ void nib_signals_guard_figure(const char *prefix) {
         char path[PATH_MAX];
         if (snprintf(path, sizeof path, "%s.%s.part", prefix, endings[i]) < (int)sizeof path) nib_signals_guard(path);
     }
-}
-
-void nib_signals_release(const char *path) {
-    for (int i = 0; i < GUARDS; i++)
-        if (in_use[i] && strcmp(guarded[i], path) == 0) in_use[i] = 0;
 }

@@ -16,6 +16,5 @@ void nib_signals_last_words(const char *line);
 void nib_signals_guard(const char *path);
 /* What a figure PREFIX is written to before it is renamed. */
 void nib_signals_guard_figure(const char *prefix);
-void nib_signals_release(const char *path);
 
 #endif

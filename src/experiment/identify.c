@@ -154,7 +154,7 @@ enum nib_status nib_experiment_identify(struct nib_experiment *e, struct nib_err
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
     for (size_t i = 0; i < 16; i++) sprintf(e->identity + 2 * i, "%02x", canonical.digest[i]);
-    if (provenance != NULL) nib_provenance_free(provenance);
+    nib_provenance_free(provenance);
     XXH3_freeState(state);
     return status;
 }

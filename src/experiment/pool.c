@@ -20,7 +20,6 @@ struct list {
 struct nib_pool {
     const struct nib_experiment *experiment;
     int threads, inner, started;
-    size_t pending; /* of the owner's thread only */
     pthread_mutex_t lock;
     pthread_cond_t work, finished;
     struct list waiting, done;
@@ -110,11 +109,8 @@ enum nib_status nib_pool_push(struct nib_pool *pool, size_t point, struct nib_er
     put(&pool->waiting, link);
     pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->lock);
-    pool->pending++;
     return NIB_OK;
 }
-
-size_t nib_pool_pending(const struct nib_pool *pool) { return pool->pending; }
 
 bool nib_pool_pop(struct nib_pool *pool, long microseconds, struct nib_done *out) {
     struct timespec until;
@@ -131,7 +127,6 @@ bool nib_pool_pop(struct nib_pool *pool, long microseconds, struct nib_done *out
     if (link == NULL) return false;
     *out = link->done;
     free(link);
-    pool->pending--;
     return true;
 }
 

@@ -19,8 +19,6 @@ struct nib_done {
 NIB_CHECK enum nib_status nib_pool_start(const struct nib_experiment *experiment, int threads, int inner,
                                          struct nib_pool **out, struct nib_error *error);
 NIB_CHECK enum nib_status nib_pool_push(struct nib_pool *pool, size_t point, struct nib_error *error);
-/* Points pushed and not yet taken out. */
-size_t nib_pool_pending(const struct nib_pool *pool);
 /* Takes a finished point, waiting up to this many microseconds; false when there is none. */
 bool nib_pool_pop(struct nib_pool *pool, long microseconds, struct nib_done *out);
 /* Finishes the points that are being computed, drops those that wait, and frees. NULL is allowed. */

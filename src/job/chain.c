@@ -35,7 +35,7 @@ enum nib_status nib_chain_quantizer(const char *name, bool stochastic, const str
     if (!stochastic) return nib_quantizer_open(name, out, error);
     enum nib_status status = nib_quantizer_open(name, &base, error);
     if (status == NIB_OK) status = nib_quantizer_with(base, settings, 2, out, error);
-    if (base != NULL) nib_quantizer_close(base);
+    nib_quantizer_close(base);
     return status;
 }
 

@@ -176,7 +176,7 @@ enum nib_status nib_gpu_check_rotated(const struct nib_gpu_check_request *reques
     if (status != NIB_OK) return status;
     status = nib_gpu_subjects_open(&subjects, error);
     if (status != NIB_OK) {
-        if (unit != NULL) nib_unit_close(unit);
+        nib_unit_close(unit);
         return status;
     }
     for (size_t i = 0; i < 5 && status == NIB_OK; i++)
@@ -196,7 +196,7 @@ enum nib_status nib_gpu_check_rotated(const struct nib_gpu_check_request *reques
                 nib_gpu_turn_close(&turn);
             }
     nib_gpu_subjects_close(&subjects);
-    if (unit != NULL) nib_unit_close(unit);
+    nib_unit_close(unit);
     return status;
 }
 
@@ -267,7 +267,7 @@ enum nib_status nib_gpu_check_files(const struct nib_gpu_check_request *request,
         status = run_file(request, report, request->files[i], &subjects, turns, unit, error);
     for (int r = 0; r < 3; r++) nib_gpu_turn_close(&turns[r]);
     nib_gpu_subjects_close(&subjects);
-    if (unit != NULL) nib_unit_close(unit);
+    nib_unit_close(unit);
     return status;
 }
 

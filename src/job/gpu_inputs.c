@@ -15,7 +15,7 @@
 const char *const nib_gpu_inputs_names[NIB_GPU_INPUTS_COUNT] = {"gaussian", "t3",   "ties",   "nan",   "infinity",
                                                                 "tiny",     "huge", "spread", "zeros", "bits"};
 
-size_t nib_gpu_dtype_bytes(enum nib_dtype dtype) { return dtype == NIB_F32 ? 4 : 2; }
+static size_t bytes_of(enum nib_dtype dtype) { return dtype == NIB_F32 ? 4 : 2; }
 const char *nib_gpu_dtype_name(enum nib_dtype dtype) {
     static const char *const names[] = {"fp32", "bf16", "fp16"};
     return names[dtype];
@@ -27,7 +27,7 @@ void nib_gpu_tensor_free(struct nib_gpu_tensor *tensor) {
 }
 
 static enum nib_status allocate(enum nib_dtype dtype, size_t rows, size_t cols, struct nib_gpu_tensor *out, struct nib_error *error) {
-    void *data = nib_alloc_raw(rows * cols, nib_gpu_dtype_bytes(dtype), "an input of the check", error);
+    void *data = nib_alloc_raw(rows * cols, bytes_of(dtype), "an input of the check", error);
     if (data == NULL) return NIB_ENOMEM;
     *out = (struct nib_gpu_tensor){{data, dtype, rows, cols, cols}, data};
     return NIB_OK;

@@ -33,7 +33,6 @@ void nib_gpu_tensor_free(struct nib_gpu_tensor *tensor);
 /* The tensor in another input type, rounded to nearest. */
 NIB_CHECK enum nib_status nib_gpu_tensor_cast(struct nib_view from, enum nib_dtype dtype, struct nib_gpu_tensor *out,
                                               struct nib_error *error);
-size_t nib_gpu_dtype_bytes(enum nib_dtype dtype);
 const char *nib_gpu_dtype_name(enum nib_dtype dtype);
 
 #endif

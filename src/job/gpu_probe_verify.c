@@ -179,7 +179,7 @@ static enum nib_status verify_product(const char *folder, const struct nib_gpu_p
             status = verify_set(p, unit, data, set, &counts, error);
             if (status == NIB_OK) status = nib_gpu_report_add(report, &what, &counts, error);
         }
-        if (unit != NULL) nib_unit_close(unit);
+        nib_unit_close(unit);
     }
     for (size_t i = 0; i < 6; i++) free(data[i]);
     return status;
@@ -229,7 +229,7 @@ static enum nib_status verify_cublaslt(const char *folder, struct nib_table *rep
         status = verify_square(unit, data, set, d, &counts, error);
         if (status == NIB_OK) status = nib_gpu_report_add(report, &what, &counts, error);
     }
-    if (unit != NULL) nib_unit_close(unit);
+    nib_unit_close(unit);
     for (size_t i = 0; i < 5; i++) free(data[i]);
     free(d);
     *any = true;

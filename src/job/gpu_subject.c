@@ -285,7 +285,7 @@ enum nib_status nib_gpu_turn_open(unsigned size, enum nib_gpu_rotate_by by, bool
 }
 
 void nib_gpu_turn_close(struct nib_gpu_turn *turn) {
-    if (turn->emulator != NULL) nib_rotation_close(turn->emulator);
+    nib_rotation_close(turn->emulator);
     turn->emulator = NULL;
 }
 

@@ -60,8 +60,8 @@ struct formats {
 };
 
 static void formats_close(struct formats *formats) {
-    if (formats->quantizer != NULL) nib_quantizer_close(formats->quantizer);
-    if (formats->rotation != NULL) nib_rotation_close(formats->rotation);
+    nib_quantizer_close(formats->quantizer);
+    nib_rotation_close(formats->rotation);
 }
 
 static enum nib_status open_quantizer(const struct nib_argument *a, const struct nib_quantizer **out,

@@ -43,9 +43,9 @@ struct formats {
 };
 
 static void formats_close(struct formats *formats) {
-    if (formats->recipe != NULL) nib_recipe_close(formats->recipe);
-    if (formats->quantizer != NULL) nib_quantizer_close(formats->quantizer);
-    if (formats->rotation != NULL) nib_rotation_close(formats->rotation);
+    nib_recipe_close(formats->recipe);
+    nib_quantizer_close(formats->quantizer);
+    nib_rotation_close(formats->rotation);
 }
 
 static enum nib_status request_of(const struct nib_argument *a, struct formats *formats, struct nib_chain_request *out,

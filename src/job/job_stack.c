@@ -43,9 +43,9 @@ struct opened {
 
 static void opened_close(struct opened *o) {
     nib_stack_input_close(&o->input);
-    if (o->recipe != NULL) nib_recipe_close(o->recipe);
-    if (o->unit != NULL) nib_unit_close(o->unit);
-    if (o->rotation != NULL) nib_rotation_close(o->rotation);
+    nib_recipe_close(o->recipe);
+    nib_unit_close(o->unit);
+    nib_rotation_close(o->rotation);
 }
 
 static enum nib_status request_of(const struct nib_argument *a, struct opened *o, struct nib_stack_request *out,

@@ -186,7 +186,7 @@ enum nib_status nib_stack_store(const struct nib_stack_report *report, const str
     struct nib_table *table = NULL;
     w.status = nib_stack_table(report, list, NIB_DEPTH_SUMMARY, &table, error);
     if (w.status == NIB_OK) w.status = nib_result_table(file, "summary", table, error);
-    if (table != NULL) nib_table_free(table);
+    nib_table_free(table);
     put_streams(&w);
     if (report->products) put_operands(&w);
     if (report->products) put_products(&w);

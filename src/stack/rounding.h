@@ -3,6 +3,7 @@
 #define NIB_STACK_ROUNDING_H
 
 #include "core/convert.h"
+#include <string.h>
 
 enum nib_width { NIB_WIDTH_F64, NIB_WIDTH_F32, NIB_WIDTH_BF16 };
 
