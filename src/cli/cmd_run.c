@@ -111,42 +111,9 @@ static enum nib_status check_options(struct context *c, struct nib_error *error)
     return status;
 }
 
-static char *with_slash(const char *folder) {
-    char *path = malloc(strlen(folder) + 2);
-    if (path != NULL) sprintf(path, "%s%s", folder, folder[0] == '\0' ? "" : "/");
-    return path;
-}
-
-static enum nib_status open_again(struct context *c, struct nib_error *error) {
-    const char *path = c->arguments->again;
-    enum nib_status status = nib_experiment_read(path, &c->stored, error);
-    if (status != NIB_OK) return status;
-    if (c->stored.text[0] == '\0')
-        return nib_fail_at(error, NIB_EINVAL, path, 0, "is not the result of an experiment; it came from: %s",
-                           c->stored.command_line[0] == '\0' ? "(it does not say)" : c->stored.command_line);
-    const char *settings[256];
-    size_t count = 0;
-    char *rest = strdup(c->stored.settings), *copy = rest, *line;
-    char *folder = with_slash(c->stored.folder), *working = with_slash(c->stored.working_folder);
-    if (rest == NULL || folder == NULL || working == NULL) status = nib_fail(error, NIB_ENOMEM, "out of memory");
-    while (status == NIB_OK && (line = strsep(&rest, "\n")) != NULL && count < 256)
-        if (line[0] != '\0') settings[count++] = line;
-    if (status == NIB_OK)
-        status = nib_experiment_parse(c->stored.text, path, folder, settings, count, working, &c->experiment, error);
-    if (status == NIB_EIO && error != NULL) { /* a file is gone */
-        size_t used = strlen(error->text);
-        snprintf(error->text + used, sizeof error->text - used, "; %s was computed from it", path);
-    }
-    if (status == NIB_OK) status = nib_again_check_formats(c->experiment, &c->stored, path, error);
-    free(working);
-    free(folder);
-    free(copy);
-    return status;
-}
-
 static enum nib_status open_experiment(struct context *c, struct nib_error *error) {
     const struct arguments *a = c->arguments;
-    if (a->again != NULL) return open_again(c, error);
+    if (a->again != NULL) return nib_again_open(a->again, &c->stored, &c->experiment, error);
     return nib_experiment_open(c->call->values[0], a->settings.item, a->settings.count, &c->experiment, error);
 }
 
@@ -234,63 +201,6 @@ static enum nib_status print(const struct context *c, const struct nib_table *re
     return NIB_OK;
 }
 
-static const char *stored_digest(const struct nib_table *pairs, const char *name) {
-    for (size_t i = 0; i < nib_table_rows(pairs); i++)
-        if (nib_table_is(pairs, i, 0, name)) return nib_table_text(pairs, i, 1);
-    return "";
-}
-
-/* With --again: dataset by dataset. What must be equal and is not makes the exit code 1. */
-static enum nib_status compare(struct context *c, const struct nib_table *digests, struct nib_table **out,
-                               struct nib_error *error) {
-    static const struct nib_column columns[] = {
-        {"dataset", "dataset", "", "dataset", NIB_COLUMN_TEXT, 0},
-        {"exact", "exact", "", "whether the bits are the same on every machine", NIB_COLUMN_TEXT, 0},
-        {"stored", "stored", "", "digest in the file", NIB_COLUMN_TEXT, 0},
-        {"now", "now", "", "digest of this run", NIB_COLUMN_TEXT, 0},
-        {"same", "same", "", "yes or no", NIB_COLUMN_TEXT, 0}};
-    struct nib_table *table = NULL;
-    enum nib_status status = nib_table_new("comparison", columns, 5, &table, error);
-    for (size_t i = 0; status == NIB_OK && i < nib_table_rows(digests); i++) {
-        const char *name = nib_table_text(digests, i, NIB_DIGEST_DATASET), *now = nib_table_text(digests, i, NIB_DIGEST_XXH3);
-        const char *exact = nib_table_text(digests, i, NIB_DIGEST_EXACT), *before = stored_digest(c->stored.digests, name);
-        bool same = strcmp(now, before) == 0;
-        size_t row = nib_table_row(table);
-        if (row == SIZE_MAX) {
-            status = nib_fail(error, NIB_ENOMEM, "out of memory");
-            break;
-        }
-        nib_table_set_text(table, row, 0, name);
-        nib_table_set_text(table, row, 1, exact);
-        nib_table_set_text(table, row, 2, before);
-        nib_table_set_text(table, row, 3, now);
-        nib_table_set_text(table, row, 4, same ? "yes" : "no");
-        if (!same && strcmp(exact, "yes") == 0) c->call->check_failed = true;
-    }
-    if (status == NIB_OK)
-        *out = table;
-    else
-        nib_table_free(table);
-    return status;
-}
-
-/* Inputs that have changed since would explain any difference. */
-static enum nib_status compare_inputs(const struct context *c, const struct nib_provenance *provenance,
-                                      struct nib_error *error) {
-    struct nib_provenance_facts facts;
-    enum nib_status status = nib_provenance_facts(provenance, &facts, error);
-    for (size_t i = 0; status == NIB_OK && i < nib_table_rows(facts.inputs); i++) {
-        const char *digest = nib_table_text(facts.inputs, i, 2);
-        bool known = false;
-        for (size_t k = 0; k < nib_table_rows(c->stored.inputs); k++)
-            known |= strcmp(digest, nib_table_text(c->stored.inputs, k, 1)) == 0;
-        if (!known)
-            status = nib_fail_at(error, NIB_EINCONSISTENT, nib_table_text(facts.inputs, i, 0), 0,
-                                 "is no longer the file that %s was computed from", c->arguments->again);
-    }
-    return status;
-}
-
 /* From finished points to the file and the terminal. */
 static enum nib_status finish(struct context *c, const struct nib_run_result *result, struct nib_result *file,
                               struct nib_error *error) {
@@ -300,8 +210,8 @@ static enum nib_status finish(struct context *c, const struct nib_run_result *re
     if (status == NIB_OK) status = nib_result_digests(c->experiment, results, &digests, error);
     if (status == NIB_OK && (file != NULL || c->arguments->again != NULL)) status = remember(c, &provenance, error);
     if (status == NIB_OK && c->arguments->again != NULL) {
-        status = compare_inputs(c, provenance, error);
-        if (status == NIB_OK) status = compare(c, digests, &comparison, error);
+        status = nib_again_check_inputs(&c->stored, provenance, c->arguments->again, error);
+        if (status == NIB_OK) status = nib_again_compare(&c->stored, digests, &comparison, &c->call->check_failed, error);
     }
     if (status == NIB_OK && file != NULL) status = nib_experiment_store(c->experiment, results, digests, file, error);
     status = nib_result_file_end(status, file, provenance, error);
