@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/number.h"
-#include "base/table.h"
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/remember.h"
