@@ -136,6 +136,7 @@ static enum nib_status measure(const struct product *p, const struct nib_gemm *g
     if (status != NIB_OK) return status;
     double work = 1e-9 * (double)x->m * (double)x->n * (double)x->k;
     size_t row = nib_table_row(table);
+    if (row == SIZE_MAX) return nib_fail(error, NIB_ENOMEM, "out of memory");
     nib_table_set_text(table, row, 0, p->name);
     nib_table_set_text(table, row, 1, p->unit);
     nib_table_set_text(table, row, 2, ran);

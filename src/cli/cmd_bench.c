@@ -67,10 +67,12 @@ static const struct nib_column columns[] = {
      NIB_COLUMN_REAL, 3},
 };
 
-static void add_row(struct nib_table *table, const char *name, const char *dtype, const struct nib_bench_result *result,
-                    int threads, const char *mode, double bytes, const struct nib_bench_time *time,
-                    const struct nib_bench_time *memory) {
+static enum nib_status add_row(struct nib_table *table, const char *name, const char *dtype,
+                               const struct nib_bench_result *result, int threads, const char *mode, double bytes,
+                               const struct nib_bench_time *time, const struct nib_bench_time *memory,
+                               struct nib_error *error) {
     size_t row = nib_table_row(table);
+    if (row == SIZE_MAX) return nib_fail(error, NIB_ENOMEM, "out of memory");
     nib_table_set_text(table, row, 0, name);
     nib_table_set_text(table, row, 1, dtype);
     nib_table_set_text(table, row, 2, result->isa);
@@ -82,6 +84,7 @@ static void add_row(struct nib_table *table, const char *name, const char *dtype
     nib_table_set_real(table, row, 8, time->spread);
     nib_table_set_integer(table, row, 9, (int64_t)time->runs);
     nib_table_set_real(table, row, 10, time == &result->given && result->has_tensor_scale ? NAN : result->ratio);
+    return NIB_OK;
 }
 
 static enum nib_status bench_one(const struct nib_call *call, const char *name, const struct nib_quantizer *yardstick,
@@ -117,10 +120,11 @@ static enum nib_status bench_one(const struct nib_call *call, const char *name, 
     if (status == NIB_OK) {
         const char *dtype = dtypes[a->dtype];
         if (result.has_tensor_scale)
-            add_row(table, info.name, dtype, &result, threads, "given", result.bytes_given, &result.given,
-                    &result.memory_given);
-        add_row(table, info.name, dtype, &result, threads, result.has_tensor_scale ? "computed" : "none",
-                result.bytes_total, &result.total, &result.memory_total);
+            status = add_row(table, info.name, dtype, &result, threads, "given", result.bytes_given, &result.given,
+                             &result.memory_given, error);
+        if (status == NIB_OK)
+            status = add_row(table, info.name, dtype, &result, threads, result.has_tensor_scale ? "computed" : "none",
+                             result.bytes_total, &result.total, &result.memory_total, error);
     }
     nib_rotation_close(rotation);
     nib_quantizer_close(q);

@@ -120,6 +120,10 @@ static enum nib_status print_trace(const struct nib_call *call, const struct nib
         char bits[16];
         snprintf(bits, sizeof bits, step->is_code ? "0x%02X" : "0x%08X", step->bits);
         size_t row = nib_table_row(table);
+        if (row == SIZE_MAX) {
+            nib_table_free(table);
+            return nib_fail(error, NIB_ENOMEM, "out of memory");
+        }
         nib_table_set_text(table, row, 0, step->what);
         nib_table_set_text(table, row, 1, step->formula);
         nib_table_set_text(table, row, 2, bits);

@@ -157,7 +157,10 @@ static enum nib_status print_table(const struct nib_call *call, struct nib_view 
     for (size_t i = 0; i < most; i++) {
         char bits[16];
         size_t row = nib_table_row(table);
-        if (row == SIZE_MAX) break;
+        if (row == SIZE_MAX) {
+            nib_table_free(table);
+            return nib_fail(error, NIB_ENOMEM, "out of memory");
+        }
         snprintf(bits, sizeof bits, "0x%08X", nib_bits_of_float(y[i]));
         nib_table_set_integer(table, row, 0, (int64_t)(i / x.cols));
         nib_table_set_integer(table, row, 1, (int64_t)(i % x.cols));

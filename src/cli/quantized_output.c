@@ -68,7 +68,8 @@ static enum nib_status block_table(const struct nib_quantizer_info *info, const 
     size_t lines = along_cols ? q->rows : q->cols, inner = along_cols ? q->cols : q->rows,
            size = info->block->block_cols;
     char *codes = malloc(size + 1), *values = malloc(size * 20 + 1);
-    for (size_t i = 0; i < lines * q->scale_cols && i < most && codes != NULL && values != NULL; i++) {
+    bool complete = codes != NULL && values != NULL;
+    for (size_t i = 0; complete && i < lines * q->scale_cols && i < most; i++) {
         size_t line = i / q->scale_cols, block = i % q->scale_cols, start = block * size, used = 0;
         size_t end = inner - start < size ? inner : start + size;
         uint32_t scale = scale_code(q, line / info->block->block_rows * q->scale_cols + block);
@@ -81,7 +82,8 @@ static enum nib_status block_table(const struct nib_quantizer_info *info, const 
         }
         codes[end - start] = '\0';
         size_t row = nib_table_row(*out);
-        if (row == SIZE_MAX) break;
+        complete = row != SIZE_MAX;
+        if (!complete) break;
         nib_table_set_integer(*out, row, 0, (int64_t)(along_cols ? line : start));
         nib_table_set_integer(*out, row, 1, (int64_t)(along_cols ? start : line));
         nib_table_set_text(*out, row, 2, scale_text);
@@ -89,7 +91,6 @@ static enum nib_status block_table(const struct nib_quantizer_info *info, const 
         nib_table_set_text(*out, row, CODES_COLUMN, codes);
         nib_table_set_text(*out, row, VALUES_COLUMN, values);
     }
-    bool complete = codes != NULL && values != NULL;
     free(codes);
     free(values);
     if (complete) return NIB_OK;
