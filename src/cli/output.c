@@ -91,6 +91,8 @@ void nib_output_note_replaced(const struct nib_call *call, const struct nib_befo
 enum nib_status nib_output_flush(struct nib_error *error) {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return NIB_OK;
+    /* What failed earlier is forgotten; one more byte of the broken output meets the same reason. */
+    if (errno == 0 && write(fileno(stdout), "\n", 1) == 1) errno = 0;
     /* Whoever closed the pipe has read enough; the exit code tells it, and nothing is wrong to speak of. */
     if (errno == EPIPE) return nib_fail(error, NIB_EIO, "%s", "");
     return nib_fail(error, NIB_EIO, "standard output: %s", errno == 0 ? "write failed" : strerror(errno));
