@@ -5,6 +5,7 @@
 #include "cli/help.h"
 #include "cli/output.h"
 #include "cli/signals.h"
+#include "io/hdf5_out.h"
 
 static enum nib_status run_command(struct nib_call *call, const struct nib_command *command, int count, char **words,
                                    struct nib_error *error) {
@@ -38,6 +39,7 @@ int main(int argc, char **argv) {
     struct nib_error error = {0};
     struct nib_call call = {.argc = argc, .argv = argv};
     nib_signals_install();
+    nib_hdf5_quiet_exit();
     enum nib_status status = dispatch(&call, argc, argv, &error);
     if (status != NIB_OK) {
         fflush(stdout);

@@ -1,9 +1,14 @@
 #include "io/hdf5_handle.h"
 
 #include "base/error.h"
+#include "io/hdf5_out.h"
 #include "io/text.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct nib_hdf5_quiet nib_hdf5_quiet_enter(void) {
     struct nib_hdf5_quiet saved = {NULL, NULL};
@@ -13,6 +18,8 @@ struct nib_hdf5_quiet nib_hdf5_quiet_enter(void) {
 }
 
 void nib_hdf5_quiet_leave(struct nib_hdf5_quiet saved) { H5Eset_auto2(H5E_DEFAULT, saved.function, saved.data); }
+
+void nib_hdf5_quiet_exit(void) { H5dont_atexit(); }
 
 static herr_t keep_description(unsigned depth, const H5E_error2_t *what, void *out) {
     (void)depth;
@@ -24,6 +31,20 @@ enum nib_status nib_hdf5_fail(struct nib_error *error, const char *file, const c
     char reason[80] = "unknown cause";
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, keep_description, reason);
     return nib_fail_at(error, NIB_EIO, file, 0, "HDF5: %s: %s", what, reason);
+}
+
+enum nib_status nib_hdf5_open(const char *path, hid_t *out, struct nib_error *error) {
+    struct stat about;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not wait for a writer */
+    if (descriptor < 0) return nib_fail_at(error, NIB_EIO, path, 0, "cannot open: %s", strerror(errno));
+    bool regular = fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode);
+    close(descriptor);
+    if (!regular) return nib_fail_at(error, NIB_EIO, path, 0, "is not a regular file");
+    if (H5Fis_hdf5(path) <= 0) return nib_fail_at(error, NIB_ESYNTAX, path, 0, "is not an HDF5 file");
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (file < 0) return nib_hdf5_fail(error, path, "cannot open");
+    *out = file;
+    return NIB_OK;
 }
 
 hid_t nib_hdf5_text_type(void) {

@@ -16,6 +16,9 @@ void nib_hdf5_quiet_leave(struct nib_hdf5_quiet saved);
 /* NIB_EIO with HDF5's own reason for the last failure. */
 enum nib_status nib_hdf5_fail(struct nib_error *error, const char *file, const char *what);
 
+/* Opens a file for reading; says in words of its own what is no file, and what is none of HDF5. */
+enum nib_status nib_hdf5_open(const char *path, hid_t *out, struct nib_error *error);
+
 /* A variable-length UTF-8 string type, or a negative value. */
 hid_t nib_hdf5_text_type(void);
 /* Opens the group `path` below `file`, creating what is missing with the creation order tracked; negative on failure. */

@@ -20,6 +20,10 @@
 
 struct nib_result;
 
+/* For a program, before anything else of HDF5: at exit the library shall not close what it lost in a damaged file, which it
+ * does with lines on stderr. Every file of nibble is closed by then. */
+void nib_hdf5_quiet_exit(void);
+
 /* Checks at once that the folder of `path` can be written. */
 enum nib_status nib_result_open(const char *path, const char *title, struct nib_result **out, struct nib_error *error);
 

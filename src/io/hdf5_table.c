@@ -174,8 +174,9 @@ enum nib_status nib_stored_table_read(const char *path, const char *group, struc
     if (r == NULL) return NIB_ENOMEM;
     *r = (struct reading){.path = path, .out = &stored, .error = error, .group = -1};
     struct nib_hdf5_quiet quiet = nib_hdf5_quiet_enter();
-    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    enum nib_status status = file < 0 ? nib_hdf5_fail(error, path, "cannot open") : read_group(r, file, group);
+    hid_t file = -1;
+    enum nib_status status = nib_hdf5_open(path, &file, error);
+    if (status == NIB_OK) status = read_group(r, file, group);
     if (status == NIB_OK) {
         char *title = text_attribute(file, "title");
         snprintf(stored.title, sizeof stored.title, "%s", title == NULL ? "" : title);

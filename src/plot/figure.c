@@ -193,6 +193,8 @@ enum nib_status nib_figure_draw(struct nib_figure *figure, const char *path, con
         if (status == NIB_OK) {
             status = nib_gnuplot_draw(script != NULL ? script : own, format, path, error);
             if (script == NULL) unlink(own);
+            if (script == NULL && status == NIB_EUNAVAILABLE)
+                status = nib_fail(error, status, "gnuplot cannot be started; --script FILE keeps what it would draw");
         }
     }
     nib_figure_free(figure);
