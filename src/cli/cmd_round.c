@@ -59,7 +59,9 @@ struct subject {
 static enum nib_status parse_mode(struct subject *s, const char *mode, struct nib_error *error) {
     static const char *const names[] = {"rne", "up", "down"};
     if (s->element != NULL && strcmp(mode, "sr") == 0) return NIB_OK;
-    if (s->element != NULL) return nib_rounding_parse(mode, &s->rounding, error);
+    if (s->element != NULL && nib_rounding_parse(mode, &s->rounding, NULL) == NIB_OK) return NIB_OK;
+    if (s->element != NULL)
+        return nib_fail(error, NIB_EINVAL, "unknown rounding mode \"%.40s\"; expected rne, rna, rnz, rtz or sr", mode);
     for (int i = 0; i < 3; i++)
         if (strcmp(mode, names[i]) == 0) {
             s->scale_rounding = (enum nib_scale_rounding)i;

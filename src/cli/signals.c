@@ -29,8 +29,8 @@ static void interrupted(int number) {
 void nib_signals_install(void) {
     struct sigaction action = {.sa_handler = interrupted};
     sigemptyset(&action.sa_mask);
-    const int numbers[] = {SIGINT, SIGTERM};
-    for (int i = 0; i < 2; i++) {
+    const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction now; /* a program started with SIGINT ignored (nohup, a shell's background) keeps ignoring it */
         if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
     }
