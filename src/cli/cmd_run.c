@@ -1,4 +1,5 @@
 /* nibble run: experiments. */
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,6 +184,16 @@ static const char *digest_of_all(const struct nib_table *digests) {
     return nib_table_text(digests, nib_table_rows(digests) - 1, NIB_DIGEST_XXH3);
 }
 
+/* Columns without any value, where all of a job's measures were kept because nobody chose. */
+static void hide_blanks(const struct nib_experiment *experiment, const struct nib_table *results, bool *hidden) {
+    for (size_t i = 0; experiment->kept == experiment->job.column_count && i < nib_table_columns(results); i++) {
+        const enum nib_column_type type = nib_table_column(results, i)->type;
+        hidden[i] = type != NIB_COLUMN_INTEGER;
+        for (size_t row = 0; row < nib_table_rows(results) && hidden[i]; row++)
+            hidden[i] = type == NIB_COLUMN_TEXT ? nib_table_text(results, row, i)[0] == '\0' : isnan(nib_table_real(results, row, i));
+    }
+}
+
 static enum nib_status print(const struct context *c, const struct nib_table *results, const struct nib_table *digests,
                              const struct nib_table *comparison, struct nib_error *error) {
     enum { SHORT = 50 };
@@ -192,7 +203,9 @@ static enum nib_status print(const struct context *c, const struct nib_table *re
     if (call->common.tsv) return nib_output_table(call, table, NULL, error);
     size_t rows = nib_table_rows(results);
     if (comparison != NULL || call->common.output == NULL || rows <= SHORT) {
-        nib_output_aligned(call, table, &(struct nib_layout){.headline = c->experiment->title}, stdout);
+        bool hidden[NIB_EXPERIMENT_COLUMNS + NIB_EXPERIMENT_AXES + 1] = {false};
+        if (comparison == NULL) hide_blanks(c->experiment, results, hidden);
+        nib_output_aligned(call, table, &(struct nib_layout){.headline = c->experiment->title, .hidden = hidden}, stdout);
         putchar('\n');
     }
     printf("%zu points, digest %s%s%s\n", c->experiment->points, digest_of_all(digests),
