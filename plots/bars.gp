@@ -24,7 +24,7 @@ if (points && errors) {
     plot for [i = 1:series] $Data index i-1 using ($1 + at(i)):2 with points linestyle (i - 1) % 8 + 1 title Names[i]
 } else { if (errors) {
     plot for [i = 1:series] $Data index i-1 using ($1 + at(i)):2:(0.92 * width) with boxes linestyle (i - 1) % 8 + 1 title Names[i], \
-         for [i = 1:series] $Data index i-1 using ($1 + at(i)):2:3 with yerrorbars linecolor rgb '#404040' pointtype 0 linewidth 0.7 notitle
+         for [i = 1:series] $Data index i-1 using ($1 + at(i)):($2 - $3):(0):(2 * $3) with vectors heads size graph 0.005,90 nofilled linecolor rgb '#404040' linewidth 0.7 notitle
 } else {
     plot for [i = 1:series] $Data index i-1 using ($1 + at(i)):2:(0.92 * width) with boxes linestyle (i - 1) % 8 + 1 title Names[i]
 } }}
