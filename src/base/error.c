@@ -25,7 +25,7 @@ enum nib_status nib_fail_at(struct nib_error *error, enum nib_status status, con
                             const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    record(error, status, file[0] == '\0' ? "\"\"" : file, line, format, arguments); /* an empty name is one, too */
+    record(error, status, file, line, format, arguments);
     va_end(arguments);
     return status;
 }

@@ -18,6 +18,7 @@ bool nib_path_is_file(const char *name) {
 
 enum nib_status nib_path_read_text(const char *path, char **text, size_t *length, struct nib_error *error) {
     struct stat status;
+    if (path[0] == '\0') return nib_fail(error, NIB_EIO, "the name of a file is empty");
     FILE *file = fopen(path, "rb");
     if (file == NULL) return nib_fail_at(error, NIB_EIO, path, 0, "cannot open: %s", strerror(errno));
     enum nib_status result = NIB_OK;

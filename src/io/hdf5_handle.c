@@ -35,6 +35,7 @@ enum nib_status nib_hdf5_fail(struct nib_error *error, const char *file, const c
 
 enum nib_status nib_hdf5_open(const char *path, hid_t *out, struct nib_error *error) {
     struct stat about;
+    if (path[0] == '\0') return nib_fail(error, NIB_EIO, "the name of a file is empty");
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not wait for a writer */
     if (descriptor < 0) return nib_fail_at(error, NIB_EIO, path, 0, "cannot open: %s", strerror(errno));
     bool regular = fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode);

@@ -29,6 +29,7 @@ static enum nib_status map(const char *path, int descriptor, struct nib_mapping 
 }
 
 enum nib_status nib_mapping_open(const char *path, struct nib_mapping **out, struct nib_error *error) {
+    if (path[0] == '\0') return nib_fail(error, NIB_EIO, "the name of a file is empty");
     /* O_NONBLOCK: opening a pipe must not wait for a writer; regular files ignore it. */
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return nib_fail_at(error, NIB_EIO, path, 0, "cannot open: %s", strerror(errno));

@@ -231,6 +231,7 @@ static enum nib_status read_hdf5(const char *path, const struct nib_quantizer **
 enum nib_status nib_quantized_read(const char *path, const struct nib_quantizer **quantizer, struct nib_quantized *out,
                                    struct nib_error *error) {
     bool standard = strcmp(path, "-") == 0;
+    if (path[0] == '\0') return nib_fail(error, NIB_EIO, "the name of a file is empty");
     if (!standard && is_hdf5(path)) return read_hdf5(path, quantizer, out, error);
     FILE *stream = standard ? stdin : fopen(path, "rb");
     struct stat about;
