@@ -2,8 +2,12 @@
 
 #include <omp.h>
 
+/* libgomp lays out a team on the stack, which OMP_NUM_THREADS=100000 overflows. */
+enum { MOST_THREADS = 4096 };
+
 int nib_threads(int requested) {
     int threads = requested > 0 ? requested : omp_get_max_threads();
+    if (threads > MOST_THREADS) return MOST_THREADS;
     return threads > 0 ? threads : 1;
 }
 

@@ -31,6 +31,7 @@ static const struct {
 
 enum nib_status nib_isa_choose(const char *name, const struct nib_isa **out, bool *reference, struct nib_error *error) {
     size_t count = sizeof instances / sizeof *instances;
+    const char *what = name == NULL ? "NIBBLE_ISA" : "instruction set";
     if (name == NULL) name = getenv("NIBBLE_ISA");
     *reference = name != NULL && strcmp(name, "ref") == 0;
     if (*reference) {
@@ -45,6 +46,6 @@ enum nib_status nib_isa_choose(const char *name, const struct nib_isa **out, boo
         *out = instances[i].isa;
         return NIB_OK;
     }
-    if (known) return nib_fail(error, NIB_EUNAVAILABLE, "instruction set %s: this processor does not have it", name);
-    return nib_fail(error, NIB_EINVAL, "instruction set \"%s\": expected generic, avx2, avx512 or ref", name);
+    if (known) return nib_fail(error, NIB_EUNAVAILABLE, "%s %s: this processor does not have it", what, name);
+    return nib_fail(error, NIB_EINVAL, "%s \"%s\": expected generic, avx2, avx512 or ref", what, name);
 }

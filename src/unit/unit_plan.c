@@ -34,6 +34,7 @@ static const struct nib_unit_kernel *kernel_for(size_t isa, const struct nib_uni
 static enum nib_status find_kernel(const struct nib_unit_job *job, const char *isa, const struct nib_unit_kernel **out,
                                    struct nib_error *error) {
     *out = NULL;
+    const char *what = isa == NULL ? "NIBBLE_ISA" : "instruction set";
     if (isa == NULL) isa = getenv("NIBBLE_ISA");
     if (isa != NULL && isa[0] == 0) isa = NULL;
     if (isa != NULL && strcmp(isa, "ref") == 0) return NIB_OK;
@@ -42,9 +43,9 @@ static enum nib_status find_kernel(const struct nib_unit_job *job, const char *i
         for (limit = 0; limit < ISAS && strcmp(isas[limit].name, isa) != 0; limit++) {
         }
         if (limit == ISAS)
-            return nib_fail(error, NIB_EINVAL, "no instruction set \"%s\"; expected ref, generic, avx2 or avx512", isa);
+            return nib_fail(error, NIB_EINVAL, "%s \"%s\": expected generic, avx2, avx512 or ref", what, isa);
         if (isas[limit].kernels() == NULL)
-            return nib_fail(error, NIB_EUNAVAILABLE, "this machine or build has no %s", isa);
+            return nib_fail(error, NIB_EUNAVAILABLE, "%s %s: this processor or build does not have it", what, isa);
         limit++;
     }
     while (limit > 0 && *out == NULL) *out = kernel_for(--limit, job);
