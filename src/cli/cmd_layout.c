@@ -204,8 +204,9 @@ static enum nib_status run_scales(const struct arguments *a, size_t rows, size_t
     add_one(r, "bytes", total);
     for (size_t i = 0; i < a->offsets.count; i++) {
         size_t row, col, expert = 0;
+        if (i == 64) return nib_fail(error, NIB_EINVAL, "--offset is given more than 64 times");
         status = nib_input_place(a->offsets.item[i], &row, &col, error);
-        if (status == NIB_OK && (row >= rows || col >= cols || i == 64))
+        if (status == NIB_OK && (row >= rows || col >= cols))
             status = nib_fail(error, NIB_EINVAL, "--offset %s lies outside %zu x %zu (counted from 0)", a->offsets.item[i], rows, cols);
         if (status != NIB_OK) return status;
         while (a->group.count > 0 && row >= expert_rows[expert]) row -= expert_rows[expert++];

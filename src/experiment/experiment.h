@@ -62,6 +62,8 @@ void nib_experiment_point(const struct nib_experiment *experiment, size_t point,
 size_t nib_experiment_place(const struct nib_experiment *experiment, size_t point, size_t axis);
 /* "quantizer=te-nvfp4 rotation=rht16" */
 void nib_experiment_name(const struct nib_experiment *experiment, size_t point, char *out, size_t size);
+/* Says behind an error which point it is of. */
+void nib_experiment_blame(const struct nib_experiment *experiment, size_t point, struct nib_error *error);
 /* The axes as a table: one row per point of the shard. */
 NIB_CHECK enum nib_status nib_experiment_list(const struct nib_experiment *experiment, unsigned shard, unsigned shards,
                                               struct nib_table **out, struct nib_error *error);

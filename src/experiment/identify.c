@@ -15,10 +15,7 @@ static enum nib_status check_point(const struct nib_experiment *e, size_t point,
     nib_experiment_point(e, point, arguments);
     enum nib_status status = e->job.check == NULL ? NIB_OK : e->job.check(arguments, error);
     if (status == NIB_OK || error == NULL || status == NIB_ENOMEM) return status;
-    char name[300], text[512];
-    nib_experiment_name(e, point, name, sizeof name);
-    snprintf(text, sizeof text, "%.300s", error->text);
-    snprintf(error->text, sizeof error->text, "%.300s (point %zu%s%.150s)", text, point, name[0] == '\0' ? "" : ": ", name);
+    nib_experiment_blame(e, point, error);
     if (error->file[0] == '\0') snprintf(error->file, sizeof error->file, "%s", e->label);
     return status;
 }

@@ -26,6 +26,13 @@ void nib_experiment_name(const struct nib_experiment *e, size_t point, char *out
     }
 }
 
+void nib_experiment_blame(const struct nib_experiment *e, size_t point, struct nib_error *error) {
+    char name[300], text[512];
+    nib_experiment_name(e, point, name, sizeof name);
+    snprintf(text, sizeof text, "%.300s", error->text);
+    snprintf(error->text, sizeof error->text, "%.300s (point %zu%s%.150s)", text, point, name[0] == '\0' ? "" : ": ", name);
+}
+
 enum nib_status nib_experiment_list(const struct nib_experiment *e, unsigned shard, unsigned shards,
                                     struct nib_table **out, struct nib_error *error) {
     struct nib_column columns[NIB_EXPERIMENT_AXES + 1] = {

@@ -94,12 +94,8 @@ static void fail(struct run *run, enum nib_status status, const struct nib_error
     if (run->error != NULL && error != NULL) *run->error = *error;
 }
 
-/* Says which point failed. */
 static void fail_point(struct run *run, size_t point, enum nib_status status, struct nib_error *error) {
-    char name[300], text[512];
-    nib_experiment_name(run->experiment, point, name, sizeof name);
-    snprintf(text, sizeof text, "%.300s", error->text);
-    snprintf(error->text, sizeof error->text, "%.300s (point %zu%s%.150s)", text, point, name[0] == '\0' ? "" : ": ", name);
+    nib_experiment_blame(run->experiment, point, error);
     fail(run, status, error);
 }
 

@@ -13,7 +13,6 @@
 #include "job/gpu_compare.h"
 #include "job/gpu_inputs.h"
 
-
 /* Both reports of one case, whose calls ended with `status`: quantize, and the standalone dequantize kernel. */
 static enum nib_status add(struct nib_table *report, struct nib_gpu_case what, const struct nib_gpu_counts *quantized,
                            const struct nib_gpu_counts *dequantized, enum nib_status status, struct nib_error *error) {
@@ -61,7 +60,7 @@ static enum nib_status run_tails(const struct nib_gpu_check_request *request, st
 }
 
 /* More than a device holds at once: kernels that go over the matrix round by round meet a second round. */
-enum { large_rows = 4608, large_cols = 4128 };
+enum { LARGE_ROWS = 4608, LARGE_COLS = 4128 };
 
 /* Tensor amax supplied by the caller, sensible and not. */
 static enum nib_status run_given(const struct nib_gpu_check_request *request, struct nib_table *report, struct nib_gpu_comparison how,
@@ -109,7 +108,7 @@ enum nib_status nib_gpu_check_quantize(const struct nib_gpu_check_request *reque
                 for (int set = 0; set < 2 && request->full && subjects.rotated[s] && status == NIB_OK; set++)
                     status = run_set(request, report, &how, subjects.name[s], (enum nib_gpu_inputs)set, dtype, 4096, 4096 + 24, error);
                 if (large && status == NIB_OK)
-                    status = run_set(request, report, &how, subjects.name[s], NIB_GPU_INPUTS_GAUSSIAN, dtype, large_rows, large_cols, error);
+                    status = run_set(request, report, &how, subjects.name[s], NIB_GPU_INPUTS_GAUSSIAN, dtype, LARGE_ROWS, LARGE_COLS, error);
                 if (request->shared) continue;
                 if (status == NIB_OK) status = run_tails(request, report, &how, subjects.name[s], dtype, error);
                 if (status == NIB_OK && strncmp(subjects.name[s], "te-", 3) == 0)
@@ -135,7 +134,7 @@ static enum nib_status run_turn(const struct nib_gpu_check_request *request, str
             const size_t k = i < set_count ? i : 0;
             struct nib_gpu_tensor t;
             struct nib_gpu_counts counts = {0};
-            size_t over = i < set_count ? across : large_rows, down = i < set_count ? along : large_cols;
+            size_t over = i < set_count ? across : LARGE_ROWS, down = i < set_count ? along : LARGE_COLS;
             size_t rows = a == NIB_ALONG_COLS ? over : down, cols = a == NIB_ALONG_COLS ? down : over;
             struct nib_gpu_comparison how = {.gpu = request->gpu, .turn = turn, .unit = unit, .axis = (enum nib_axis)a,
                                              .threads = request->threads, .seed = request->seed};
