@@ -84,7 +84,8 @@ static void formats_close(struct formats *formats) {
 }
 
 /* "none" comes first, once. */
-static enum nib_status open_rotations(const struct nib_texts *given, struct nib_rotations *out, struct nib_error *error) {
+static enum nib_status open_rotations(const struct nib_texts *given, struct nib_rotations *out,
+                                      struct nib_error *error) {
     const char **names = calloc(given->count + 1, sizeof *names);
     if (names == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory");
     size_t count = 0;
@@ -100,7 +101,8 @@ static enum nib_status formats_open(const struct arguments *arguments, struct fo
     static const char *const usual[] = {"e2m1-fp32", "e1m2-fp32", "te-nvfp4", "ocp-mxfp4"};
     const struct nib_texts *distributions = &arguments->distributions;
     struct nib_texts names = nib_texts_or(&arguments->quantizers, usual, sizeof usual / sizeof *usual);
-    enum nib_status status = nib_quantizers_open(names.item, names.count, &arguments->settings, &out->quantizers, error);
+    enum nib_status status =
+        nib_quantizers_open(names.item, names.count, &arguments->settings, &out->quantizers, error);
     if (status == NIB_OK) status = open_rotations(&arguments->rotations, &out->rotations, error);
     out->distributions = calloc(distributions->count + 1, sizeof *out->distributions);
     if (status == NIB_OK && out->distributions == NULL) status = nib_fail(error, NIB_ENOMEM, "out of memory");

@@ -87,8 +87,8 @@ static void variants_free(struct variants *variants) {
     free(variants->item);
 }
 
-static enum nib_status variant_open(const struct arguments *a, const char *quantizer, const char *label, const char *rotation,
-                                    struct variant *out, struct nib_error *error) {
+static enum nib_status variant_open(const struct arguments *a, const char *quantizer, const char *label,
+                                    const char *rotation, struct variant *out, struct nib_error *error) {
     enum nib_status status = nib_chain_quantizer(quantizer, a->rounding == 1, &out->quantizer, error);
     if (status == NIB_OK) nib_quantizer_call(out->quantizer, label);
     if (status == NIB_OK) status = nib_rotation_open(rotation, &out->rotation, error);
@@ -96,8 +96,9 @@ static enum nib_status variant_open(const struct arguments *a, const char *quant
     struct nib_quantizer_info info;
     nib_quantizer_describe(out->quantizer, &info);
     bool rotated = nib_rotation_size(out->rotation) > 1;
-    snprintf(out->name, sizeof out->name, "%.*s%s%s%.50s", (int)strcspn(info.name, "+"), info.name, a->rounding == 1 ? ", stochastic" : "",
-             rotated ? ", " : "", rotated ? nib_rotation_name(out->rotation) : "");
+    snprintf(out->name, sizeof out->name, "%.*s%s%s%.50s", (int)strcspn(info.name, "+"), info.name,
+             a->rounding == 1 ? ", stochastic" : "", rotated ? ", " : "",
+             rotated ? nib_rotation_name(out->rotation) : "");
     return NIB_OK;
 }
 
@@ -197,7 +198,8 @@ static enum nib_status table_of(const struct nib_call *call, const struct varian
                 }
                 nib_table_set_text(table, row, CASE, variant->name);
                 nib_table_set_text(table, row, QUANTIZER, info.name);
-                nib_table_set_text(table, row, ROTATION, variant->recipe == NULL ? nib_rotation_name(variant->rotation) : "");
+                nib_table_set_text(table, row, ROTATION,
+                                   variant->recipe == NULL ? nib_rotation_name(variant->rotation) : "");
                 nib_chain_row(table, row, FIRST, &variant->summary, r);
             }
     }
@@ -214,12 +216,13 @@ static void print_conclusions(const struct variants *variants) {
         const struct nib_chain_summary *summary = &variants->item[v].summary;
         size_t last = SIZE_MAX;
         for (size_t r = 0; r < summary->records; r++)
-            if (summary->record[r].pass == NIB_PASS_FPROP && (last == SIZE_MAX || summary->record[r].depth >= summary->record[last].depth))
+            if (summary->record[r].pass == NIB_PASS_FPROP &&
+                (last == SIZE_MAX || summary->record[r].depth >= summary->record[last].depth))
                 last = r;
         if (last == SIZE_MAX) continue;
         const struct nib_estimate *e = summary->estimate[last], off = e[NIB_CHAIN_excess];
-        printf("At depth %u %s: gain %.4f, product of alphas %.4f: ", summary->record[last].depth, variants->item[v].name,
-               e[NIB_CHAIN_gain].value, e[NIB_CHAIN_product_predicted].value);
+        printf("At depth %u %s: gain %.4f, product of alphas %.4f: ", summary->record[last].depth,
+               variants->item[v].name, e[NIB_CHAIN_gain].value, e[NIB_CHAIN_product_predicted].value);
         if (!isfinite(off.error))
             printf("%.4f apart; one seed has no standard error.\n", off.value);
         else if (fabs(off.value) <= 3 * off.error)
@@ -229,8 +232,8 @@ static void print_conclusions(const struct variants *variants) {
     }
 }
 
-static enum nib_status print_json(const struct nib_call *call, const struct variants *variants, const struct nib_table *table,
-                                  struct nib_error *error) {
+static enum nib_status print_json(const struct nib_call *call, const struct variants *variants,
+                                  const struct nib_table *table, struct nib_error *error) {
     struct nib_json *json;
     enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
@@ -253,26 +256,30 @@ static enum nib_status print(const struct nib_call *call, const struct variants 
                                                    NIB_CHAIN_sqnr_db, NIB_CHAIN_product_predicted, NIB_CHAIN_product_measured};
     hidden[QUANTIZER] = hidden[ROTATION] = true;
     hidden[FIRST + NIB_CHAIN_GEMM] = a->activation != NIB_CHAIN_SWIGLU;
-    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++) hidden[FIRST + NIB_CHAIN_FIRST + 2 * (size_t)bare[i] + 1] = true;
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
+        hidden[FIRST + NIB_CHAIN_FIRST + 2 * (size_t)bare[i] + 1] = true;
     hidden[FIRST + NIB_CHAIN_FIRST + 2 * NIB_CHAIN_product_measured] = true;
     char inner[40] = "", headline[400];
     if (a->activation == NIB_CHAIN_SWIGLU) snprintf(inner, sizeof inner, " (inner %lld)", (long long)a->inner);
-    snprintf(headline, sizeof headline,
-             "%s chain of %lld layers, width %lld%s, %lld rows, weights %.60s, input %.60s, %s norm, %s residual, seeds %llu to %llu",
-             nib_chain_activation_names[a->activation], (long long)a->depth, (long long)a->width, inner, (long long)a->rows,
-             a->weights, a->input,
-             a->norm ? "with" : "no", a->residual ? "with" : "no", (unsigned long long)call->common.seed,
-             (unsigned long long)call->common.seed + (unsigned long long)a->seeds - 1);
+    snprintf(
+        headline, sizeof headline,
+        "%s chain of %lld layers, width %lld%s, %lld rows, weights %.60s, input %.60s, %s norm, %s residual, seeds %llu to %llu",
+        nib_chain_activation_names[a->activation], (long long)a->depth, (long long)a->width, inner, (long long)a->rows,
+        a->weights, a->input, a->norm ? "with" : "no", a->residual ? "with" : "no",
+        (unsigned long long)call->common.seed,
+        (unsigned long long)call->common.seed + (unsigned long long)a->seeds - 1);
     struct nib_layout layout = {headline, true, CASE, hidden};
-    status = call->common.json ? print_json(call, variants, table, error) : nib_output_table(call, table, &layout, error);
+    status =
+        call->common.json ? print_json(call, variants, table, error) : nib_output_table(call, table, &layout, error);
     if (status == NIB_OK && !machine) {
         putchar('\n');
         print_conclusions(variants);
     }
     if (status == NIB_OK && !machine)
-        printf("\nMeans over %lld seeds; +- is the standard error. gain: of the signal (fprop), its gradient (dgrad) and the "
-               "weight's\ngradient (wgrad) against the chain that is not quantized; prod: of the alphas on the way.\n",
-               (long long)a->seeds);
+        printf(
+            "\nMeans over %lld seeds; +- is the standard error. gain: of the signal (fprop), its gradient (dgrad) and the "
+            "weight's\ngradient (wgrad) against the chain that is not quantized; prod: of the alphas on the way.\n",
+            (long long)a->seeds);
     nib_table_free(table);
     return status;
 }
@@ -330,7 +337,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct bar bar = {.name = NULL};
     static const char *const gated[] = {"inner", NULL}, *const of_quantizers[] = {"rounding", "rotate", NULL};
     enum nib_status status = NIB_OK;
-    if (a->activation != NIB_CHAIN_SWIGLU) status = nib_options_refuse(call, gated, "goes with --activation swiglu", error);
+    if (a->activation != NIB_CHAIN_SWIGLU)
+        status = nib_options_refuse(call, gated, "goes with --activation swiglu", error);
     if (status == NIB_OK && a->recipes.count > 0 && a->quantizers.count == 0)
         status = nib_options_refuse(call, of_quantizers, "goes with --quantizer; a recipe has its own", error);
     if (status == NIB_OK) status = request_of(call, &request, error);

@@ -97,8 +97,10 @@ static const char *verdict_of(const struct nib_comparison *c) {
 static void partial_text(const struct nib_comparison *c, char *out, size_t size) {
     enum nib_stage latest = NIB_STAGE_OTHER;
     for (size_t i = 0; i < c->count; i++)
-        if (c->differences[i].compared > 0 && c->differences[i].stage < NIB_STAGE_OTHER) latest = c->differences[i].stage;
-    snprintf(out, size, "%s equal; no codes compared", latest == NIB_STAGE_OTHER ? "what has the same name is" : nib_stage_name(latest));
+        if (c->differences[i].compared > 0 && c->differences[i].stage < NIB_STAGE_OTHER)
+            latest = c->differences[i].stage;
+    snprintf(out, size, "%s equal; no codes compared",
+             latest == NIB_STAGE_OTHER ? "what has the same name is" : nib_stage_name(latest));
 }
 
 static void headline_text(const struct nib_comparison *c, char *out, size_t size) {
@@ -111,17 +113,18 @@ static void headline_text(const struct nib_comparison *c, char *out, size_t size
         shape_text(c->first->rank, c->first->shape, a, sizeof a);
         shape_text(c->first->rank_b, c->first->shape_b, b, sizeof b);
         if (strcmp(a, b) == 0)
-            snprintf(out, size, "different: the types do not agree: %s holds integers on one side alone", c->first->name);
+            snprintf(out, size, "different: the types do not agree: %s holds integers on one side alone",
+                     c->first->name);
         else
             snprintf(out, size, "different: the shapes do not agree: %s is %s in A and %s in B", c->first->name, a, b);
     } else {
-        snprintf(out, size, "different: %" PRIu64 " of %" PRIu64 " items, first in the stage: %s", c->differing, c->compared,
-                 nib_stage_name(c->first->stage));
+        snprintf(out, size, "different: %" PRIu64 " of %" PRIu64 " items, first in the stage: %s", c->differing,
+                 c->compared, nib_stage_name(c->first->stage));
     }
 }
 
-static enum nib_status print_json(const struct nib_call *call, const struct nib_comparison *c, const struct nib_table *table,
-                                  struct nib_error *error) {
+static enum nib_status print_json(const struct nib_call *call, const struct nib_comparison *c,
+                                  const struct nib_table *table, struct nib_error *error) {
     struct nib_json *json;
     enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;

@@ -162,17 +162,20 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         return nib_fail(
             error, NIB_EINVAL,
             "nothing to read; give the JSON or HDF5 of 'nibble quantize', or --quantizer with --packed and --scales");
-    static const char *const of_bytes[] = {"packed", "codes", "scales", "shape", "axis", "tensor-amax", "tensor-scale-encode",
-                                           "tensor-scale-decode", NULL};
+    static const char *const of_bytes[] = {
+        "packed", "codes", "scales", "shape", "axis", "tensor-amax", "tensor-scale-encode", "tensor-scale-decode",
+        NULL};
     static const char *const of_quantizer[] = {"set", NULL};
     const struct nib_quantizer *q = NULL;
     struct nib_quantized in = {0};
     enum nib_status status = NIB_OK;
-    if (call->value_count > 0) status = nib_options_refuse(call, of_bytes, "does not go with a FILE, which says it", error);
+    if (call->value_count > 0)
+        status = nib_options_refuse(call, of_bytes, "does not go with a FILE, which says it", error);
     if (status == NIB_OK && a->quantizer == NULL)
         status = nib_options_refuse(call, of_quantizer, "changes a quantizer; --quantizer is missing", error);
     if (status == NIB_OK && !isnan(a->encode) && !isnan(a->decode))
-        status = nib_fail(error, NIB_EINVAL, "--tensor-scale-encode and --tensor-scale-decode are both given; expected one");
+        status =
+            nib_fail(error, NIB_EINVAL, "--tensor-scale-encode and --tensor-scale-decode are both given; expected one");
     if (status == NIB_OK && a->quantizer != NULL) status = nib_input_quantizer(a->quantizer, &a->settings, &q, error);
     if (status == NIB_OK)
         status =

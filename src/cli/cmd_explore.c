@@ -325,7 +325,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct nib_table *table = NULL, *crossings = NULL;
     struct nib_result *file = NULL;
     struct nib_provenance *provenance = NULL;
-    static const char *const of_levels[] = {"signed", NULL}, *const of_figure[] = {"figure", NULL}, *const of_weight[] = {"weight", NULL};
+    static const char *const of_levels[] = {"signed", NULL}, *const of_figure[] = {"figure", NULL},
+                             *const of_weight[] = {"weight", NULL};
     enum nib_status status = NIB_OK;
     if (a->levels.count == 0) status = nib_options_refuse(call, of_levels, "goes with --levels", error);
     if (status == NIB_OK && a->plot == NULL)

@@ -218,7 +218,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
                                      error);
     if (status == NIB_OK) status = assemble(a, unit, in, &g, error);
     if (status == NIB_OK && g.block_scale_k == 0 && nib_option_given(call, "scaling"))
-        status = nib_fail(error, NIB_EINVAL, "--scaling is the form of block scales in the epilogue; here there are none");
+        status =
+            nib_fail(error, NIB_EINVAL, "--scaling is the form of block scales in the epilogue; here there are none");
     if (status == NIB_OK) status = read_c(a, &g, &c, error);
     if (status == NIB_OK) status = multiply(call, in, &g, error);
     free(c);

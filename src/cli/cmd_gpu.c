@@ -42,7 +42,8 @@ static void print_info(const struct nib_gpu *gpu, const struct nib_gpu_device *d
     printf("%s\n", d->name);
     printf("  %-22s %d.%d\n", "compute capability", d->major, d->minor);
     printf("  %-22s %d\n", "multiprocessors", d->multiprocessors);
-    printf("  %-22s %.1f GiB, %.1f GiB free\n", "memory", (double)d->memory_total / 0x1p30, (double)d->memory_free / 0x1p30);
+    printf("  %-22s %.1f GiB, %.1f GiB free\n", "memory", (double)d->memory_total / 0x1p30,
+           (double)d->memory_free / 0x1p30);
     printf("  %-22s %d.%d\n", "driver supports CUDA", d->driver / 1000, d->driver % 1000 / 10);
     printf("  %-22s %d.%d\n", "runtime", d->runtime / 1000, d->runtime % 1000 / 10);
     printf("  %-22s %s\n", "plug-in", gpu->path);
@@ -62,7 +63,8 @@ static const struct nib_column features[] = {
     {"why", "Because", "", "why not", NIB_COLUMN_TEXT, 0},
 };
 
-static enum nib_status add_feature(struct nib_table *table, const char *feature, bool runs, const char *why, struct nib_error *error) {
+static enum nib_status add_feature(struct nib_table *table, const char *feature, bool runs, const char *why,
+                                   struct nib_error *error) {
     size_t row = nib_table_row(table);
     if (row == SIZE_MAX) return nib_fail(error, NIB_ENOMEM, "gpu info: out of memory");
     nib_table_set_text(table, row, FEATURE, feature);
@@ -71,14 +73,18 @@ static enum nib_status add_feature(struct nib_table *table, const char *feature,
     return NIB_OK;
 }
 
-static enum nib_status list_features(const struct nib_gpu *gpu, const struct nib_gpu_device *d, struct nib_table *table, struct nib_error *error) {
+static enum nib_status list_features(const struct nib_gpu *gpu, const struct nib_gpu_device *d, struct nib_table *table,
+                                     struct nib_error *error) {
     struct nib_gpu_mma mma;
     enum nib_status status = add_feature(table, "quantize, dequantize, rotate, swizzle", true, "", error);
     if (status == NIB_OK)
-        status = add_feature(table, "cvt.rn.satfinite.e2m1x2", d->native_fp4_convert, "needs compute capability 10.0, 10.3 or 12.x; own arithmetic instead", error);
+        status = add_feature(table, "cvt.rn.satfinite.e2m1x2", d->native_fp4_convert,
+                             "needs compute capability 10.0, 10.3 or 12.x; own arithmetic instead", error);
     if (status == NIB_OK)
-        status = add_feature(table, "cvt.rs.satfinite.e2m1x4", d->native_fp4_stochastic, "needs compute capability 10.0 or 10.3; own arithmetic instead", error);
-    if (status == NIB_OK) status = add_feature(table, "cuBLASLt products", d->cublaslt > 0, "the library was not found", error);
+        status = add_feature(table, "cvt.rs.satfinite.e2m1x4", d->native_fp4_stochastic,
+                             "needs compute capability 10.0 or 10.3; own arithmetic instead", error);
+    if (status == NIB_OK)
+        status = add_feature(table, "cuBLASLt products", d->cublaslt > 0, "the library was not found", error);
     for (unsigned i = 0; status == NIB_OK && gpu->plugin->mma_list(i, &mma) == NIB_GPU_OK; i++)
         status = add_feature(table, mma.name, mma.runs_here, mma.why_not, error);
     return status;
@@ -132,8 +138,8 @@ enum nib_status nib_gpu_device_of(const struct nib_gpu *gpu, struct nib_gpu_devi
     return nib_gpu_status(gpu->plugin->device(out, message, sizeof message), message, error);
 }
 
-enum nib_status nib_gpu_store(const struct nib_call *call, const struct nib_gpu *gpu, const char *title, const struct nib_table *table,
-                              const struct nib_table *second, struct nib_error *error) {
+enum nib_status nib_gpu_store(const struct nib_call *call, const struct nib_gpu *gpu, const char *title,
+                              const struct nib_table *table, const struct nib_table *second, struct nib_error *error) {
     struct nib_gpu_device d;
     struct nib_result *file = NULL;
     struct nib_provenance *provenance = NULL;
@@ -143,11 +149,13 @@ enum nib_status nib_gpu_store(const struct nib_call *call, const struct nib_gpu 
     if (status == NIB_OK) status = nib_result_table(file, group, table, error);
     if (status == NIB_OK && second != NULL) status = nib_result_table(file, nib_table_name(second), second, error);
     if (status == NIB_OK) status = nib_result_text_attribute(file, group, NULL, "device", d.name, error);
-    if (status == NIB_OK) status = nib_result_integer_attribute(file, group, NULL, "compute_capability", d.major * 10 + d.minor, error);
+    if (status == NIB_OK)
+        status = nib_result_integer_attribute(file, group, NULL, "compute_capability", d.major * 10 + d.minor, error);
     if (status == NIB_OK) status = nib_result_integer_attribute(file, group, NULL, "driver_cuda", d.driver, error);
     if (status == NIB_OK) status = nib_result_integer_attribute(file, group, NULL, "cuda_runtime", d.runtime, error);
     if (status == NIB_OK) status = nib_result_integer_attribute(file, group, NULL, "cublaslt", d.cublaslt, error);
-    if (status == NIB_OK) status = nib_result_text_attribute(file, group, NULL, "plugin_commit", gpu->plugin->commit, error);
+    if (status == NIB_OK)
+        status = nib_result_text_attribute(file, group, NULL, "plugin_commit", gpu->plugin->commit, error);
     if (status == NIB_OK) status = nib_provenance_new(&provenance, error);
     if (status == NIB_OK) {
         nib_provenance_set_command(provenance, call->argc, call->argv);
@@ -173,17 +181,19 @@ static void advance(void *context, const char *part, size_t done, size_t total) 
 }
 
 static enum nib_status print_check(const struct nib_call *call, const char *device, const struct nib_table *report,
-                                   const struct nib_table *summary, const struct nib_gpu_totals *totals, struct nib_error *error) {
+                                   const struct nib_table *summary, const struct nib_gpu_totals *totals,
+                                   struct nib_error *error) {
     const struct nib_gpu_arguments *arguments = call->options;
     char headline[320];
     enum nib_status status = NIB_OK;
     if (totals->differing_rows == 0)
-        snprintf(headline, sizeof headline, "%s: 0 differences in %llu quantized values and %llu outputs of products", device,
-                 (unsigned long long)totals->quantized, (unsigned long long)totals->products);
+        snprintf(headline, sizeof headline, "%s: 0 differences in %llu quantized values and %llu outputs of products",
+                 device, (unsigned long long)totals->quantized, (unsigned long long)totals->products);
     else
-        snprintf(headline, sizeof headline, "%s: %llu of %llu rows DIFFER (%llu quantized values, %llu outputs of products)", device,
-                 (unsigned long long)totals->differing_rows, (unsigned long long)totals->rows, (unsigned long long)totals->quantized,
-                 (unsigned long long)totals->products);
+        snprintf(headline, sizeof headline,
+                 "%s: %llu of %llu rows DIFFER (%llu quantized values, %llu outputs of products)", device,
+                 (unsigned long long)totals->differing_rows, (unsigned long long)totals->rows,
+                 (unsigned long long)totals->quantized, (unsigned long long)totals->products);
     if (call->common.json) {
         struct nib_json *json;
         status = nib_output_json(call, &json, error);
@@ -201,12 +211,13 @@ static enum nib_status print_check(const struct nib_call *call, const char *devi
     }
     if (call->common.tsv) return nib_output_table(call, report, NULL, error);
     bool hidden[NIB_GPU_COLUMNS] = {[NIB_GPU_PART] = true, [NIB_GPU_CALLS] = true};
-    for (size_t c = NIB_GPU_AXIS; c <= NIB_GPU_INPUTS; c++) hidden[c] = !arguments->all && c != NIB_GPU_ROTATION && c != NIB_GPU_ROUNDING;
+    for (size_t c = NIB_GPU_AXIS; c <= NIB_GPU_INPUTS; c++)
+        hidden[c] = !arguments->all && c != NIB_GPU_ROTATION && c != NIB_GPU_ROUNDING;
     struct nib_layout layout = {headline, true, NIB_GPU_PART, hidden};
     nib_output_aligned(call, arguments->all ? report : summary, &layout, stdout);
     printf("\n%llu rows compared, %llu not run on this device, %llu without a counterpart in the emulator.\n",
-           (unsigned long long)(totals->rows - totals->not_run - totals->without_counterpart), (unsigned long long)totals->not_run,
-           (unsigned long long)totals->without_counterpart);
+           (unsigned long long)(totals->rows - totals->not_run - totals->without_counterpart),
+           (unsigned long long)totals->not_run, (unsigned long long)totals->without_counterpart);
     return NIB_OK;
 }
 
@@ -218,10 +229,16 @@ static enum nib_status check(struct nib_call *call, const struct nib_gpu *gpu, s
     if (arguments->stack != NULL) return nib_gpu_check_stack(call, gpu, error);
     if (arguments->quick + arguments->full + arguments->small + arguments->shared > 1)
         return nib_fail(error, NIB_EINVAL, "--quick, --full, --small and --shared exclude each other");
-    struct nib_gpu_check_request request = {.gpu = gpu, .full = arguments->full, .small = arguments->small || arguments->shared,
-                                            .shared = arguments->shared, .seed = (uint64_t)call->common.seed,
-                                            .threads = (int)call->common.threads, .files = call->values + 1,
-                                            .file_count = call->value_count - 1, .progress = advance, .context = &bar};
+    struct nib_gpu_check_request request = {.gpu = gpu,
+                                            .full = arguments->full,
+                                            .small = arguments->small || arguments->shared,
+                                            .shared = arguments->shared,
+                                            .seed = (uint64_t)call->common.seed,
+                                            .threads = (int)call->common.threads,
+                                            .files = call->values + 1,
+                                            .file_count = call->value_count - 1,
+                                            .progress = advance,
+                                            .context = &bar};
     enum nib_status status = nib_gpu_check_run(&request, &report, error);
     nib_progress_end(&bar.progress);
     if (status != NIB_OK) return status;
@@ -273,21 +290,26 @@ static enum nib_status bench(struct nib_call *call, const struct nib_gpu *gpu, s
     if (count > 32) return nib_fail(error, NIB_EINVAL, "%zu shapes; expected at most 32", count);
     for (size_t i = 0; i < count; i++) {
         char rest;
-        if (sscanf(arguments->shapes.item[i], "%zux%zu%c", &own[i][0], &own[i][1], &rest) != 2 || own[i][0] == 0 || own[i][1] == 0)
-            return nib_fail(error, NIB_EINVAL, "shape \"%s\": expected ROWSxCOLS, such as 8192x8192", arguments->shapes.item[i]);
+        if (sscanf(arguments->shapes.item[i], "%zux%zu%c", &own[i][0], &own[i][1], &rest) != 2 || own[i][0] == 0 ||
+            own[i][1] == 0)
+            return nib_fail(error, NIB_EINVAL, "shape \"%s\": expected ROWSxCOLS, such as 8192x8192",
+                            arguments->shapes.item[i]);
     }
-    enum nib_status status = nib_gpu_bench_run(gpu, count > 0 ? (const size_t(*)[2])own : usual, count > 0 ? count : sizeof usual / sizeof *usual,
-                                               (int)arguments->repetitions, &table, error);
+    enum nib_status status =
+        nib_gpu_bench_run(gpu, count > 0 ? (const size_t(*)[2])own : usual,
+                          count > 0 ? count : sizeof usual / sizeof *usual, (int)arguments->repetitions, &table, error);
     if (status != NIB_OK) return status;
     status = nib_output_table(call, table, &(struct nib_layout){.grouped = true, .group = 0}, error);
-    if (status == NIB_OK && call->common.output != NULL) status = nib_gpu_store(call, gpu, "speed of CUDA kernels", table, NULL, error);
+    if (status == NIB_OK && call->common.output != NULL)
+        status = nib_gpu_store(call, gpu, "speed of CUDA kernels", table, NULL, error);
     nib_table_free(table);
     return status;
 }
 
 /* Options of the other actions have no effect on this one. */
 static enum nib_status check_applies(const struct nib_call *call, const char *action, struct nib_error *error) {
-    static const char *const of_check[] = {"quick", "full", "small", "shared", "stack", NULL}, *const of_reports[] = {"all", NULL};
+    static const char *const of_check[] = {"quick", "full", "small", "shared", "stack", NULL}, *const of_reports[] = {
+                                                                                                   "all", NULL};
     static const char *const of_kernels[] = {"quick", "full", "small", "shared", NULL};
     static const char *const of_stack[] = {"recipe", "tokens", "sequences", "length", "no-backward", NULL};
     const struct nib_gpu_arguments *arguments = call->options;
@@ -303,9 +325,11 @@ static enum nib_status check_applies(const struct nib_call *call, const char *ac
     if (status == NIB_OK && arguments->stack == NULL)
         status = nib_options_refuse(call, of_stack, "goes with gpu check --stack", error);
     if (status != NIB_OK || arguments->stack == NULL) return status;
-    if (call->value_count > 1) return nib_fail(error, NIB_EINVAL, "gpu check --stack: unexpected argument \"%s\"", call->values[1]);
+    if (call->value_count > 1)
+        return nib_fail(error, NIB_EINVAL, "gpu check --stack: unexpected argument \"%s\"", call->values[1]);
     if (arguments->recipes.count == 0 || arguments->tokens == NULL)
-        return nib_fail(error, NIB_EINVAL, "gpu check --stack: %s is missing; expected --recipe ufp4,nvfp4 --tokens FILE, for example",
+        return nib_fail(error, NIB_EINVAL,
+                        "gpu check --stack: %s is missing; expected --recipe ufp4,nvfp4 --tokens FILE, for example",
                         arguments->recipes.count == 0 ? "--recipe" : "--tokens");
     return nib_options_refuse(call, of_kernels, "does not go with gpu check --stack", error);
 }
@@ -325,7 +349,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         struct nib_gpu gpu;
         if (strcmp(action, actions[i].name) != 0) continue;
         if (call->value_count - 1 > actions[i].most)
-            return nib_fail(error, NIB_EINVAL, "gpu %s: unexpected argument \"%s\"", action, call->values[1 + actions[i].most]);
+            return nib_fail(error, NIB_EINVAL, "gpu %s: unexpected argument \"%s\"", action,
+                            call->values[1 + actions[i].most]);
         status = nib_gpu_open((int)arguments->device, &gpu, error);
         if (status != NIB_OK) return status;
         status = actions[i].run(call, &gpu, error);

@@ -36,7 +36,8 @@ static const struct nib_column columns[COLUMNS] = {
     [DIFFERING] = {"differing", "differing", "1", "items that differ", NIB_COLUMN_INTEGER, 0},
     [SHARE] = {"share", "share", "1", "their share", NIB_COLUMN_REAL, -3},
     [FIRST] = {"first", "first in", "", "the earliest stage that differs", NIB_COLUMN_TEXT, 0},
-    [VERIFIED] = {"verified", "verified", "", "yes where outputs of the real implementation are reproduced", NIB_COLUMN_TEXT, 0},
+    [VERIFIED] = {"verified", "verified", "", "yes where outputs of the real implementation are reproduced",
+                  NIB_COLUMN_TEXT, 0},
 };
 
 struct identification {
@@ -62,7 +63,8 @@ static enum nib_status open_input(const struct nib_call *call, struct identifica
 }
 
 /* Those of the command line, or all built-in ones. */
-static enum nib_status open_quantizers(const struct nib_call *call, struct identification *it, struct nib_error *error) {
+static enum nib_status open_quantizers(const struct nib_call *call, struct identification *it,
+                                       struct nib_error *error) {
     static const struct nib_texts none;
     const struct arguments *a = call->options;
     const char **names = NULL;
@@ -117,20 +119,22 @@ static void note_ignored(const struct nib_call *call, const struct identificatio
 static void note_result(const struct nib_call *call, const struct identification *it, size_t exact) {
     const struct nib_candidate *best = &it->candidates[0];
     if (best->differing > best->compared / 2)
-        nib_output_note(call, "more than half differs from the nearest too: the input probably does not belong to this dump");
+        nib_output_note(call,
+                        "more than half differs from the nearest too: the input probably does not belong to this dump");
     if (call->common.json || call->common.tsv) return;
     for (size_t i = 1; i < exact; i++) {
         struct nib_quantizer_info a, b;
         if (it->candidates[i].quantizer == best->quantizer) continue;
         nib_quantizer_describe(best->quantizer, &a);
         nib_quantizer_describe(it->candidates[i].quantizer, &b);
-        nib_output_note(call, "`nibble witness %s %s` prints an input that separates the two, where there is one", a.name, b.name);
+        nib_output_note(call, "`nibble witness %s %s` prints an input that separates the two, where there is one",
+                        a.name, b.name);
         return;
     }
 }
 
-static enum nib_status print_json(const struct nib_call *call, const struct identification *it, size_t exact, const struct nib_table *table,
-                                  struct nib_error *error) {
+static enum nib_status print_json(const struct nib_call *call, const struct identification *it, size_t exact,
+                                  const struct nib_table *table, struct nib_error *error) {
     struct nib_json *json;
     enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
@@ -153,7 +157,8 @@ static enum nib_status print_json(const struct nib_call *call, const struct iden
     return NIB_OK;
 }
 
-static enum nib_status print(const struct nib_call *call, const struct identification *it, size_t exact, struct nib_error *error) {
+static enum nib_status print(const struct nib_call *call, const struct identification *it, size_t exact,
+                             struct nib_error *error) {
     const struct arguments *a = call->options;
     struct nib_table *table;
     enum nib_status status = nib_table_new("identify", columns, COLUMNS, &table, error);
@@ -170,11 +175,14 @@ static enum nib_status print(const struct nib_call *call, const struct identific
     const char *built_in = a->quantizers.count == 0 ? "built-in " : "";
     char headline[120];
     if (exact > 0 && !has_codes(it))
-        snprintf(headline, sizeof headline, "scales equal; no codes compared: %zu of %zu %squantizers and axes fit", exact, 2 * it->quantizers.count, built_in);
+        snprintf(headline, sizeof headline, "scales equal; no codes compared: %zu of %zu %squantizers and axes fit",
+                 exact, 2 * it->quantizers.count, built_in);
     else if (exact > 0)
-        snprintf(headline, sizeof headline, "exact: %zu of %zu %squantizers and axes give every byte", exact, 2 * it->quantizers.count, built_in);
+        snprintf(headline, sizeof headline, "exact: %zu of %zu %squantizers and axes give every byte", exact,
+                 2 * it->quantizers.count, built_in);
     else
-        snprintf(headline, sizeof headline, "no exact match among %zu %squantizers along both axes; the nearest", it->quantizers.count, built_in);
+        snprintf(headline, sizeof headline, "no exact match among %zu %squantizers along both axes; the nearest",
+                 it->quantizers.count, built_in);
     if (status == NIB_OK && call->common.json)
         status = print_json(call, it, exact, table, error);
     else if (status == NIB_OK)
@@ -196,8 +204,9 @@ static void show_step(void *context, size_t done, size_t total) {
 static enum nib_status search(const struct nib_call *call, struct identification *it, struct nib_error *error) {
     struct nib_progress progress;
     nib_progress_start(&progress, call, "quantizers", 2 * it->quantizers.count);
-    enum nib_status status = nib_identify_shown(it->input.view, it->parts, it->part_count, it->quantizers.item, it->quantizers.count,
-                                                (int)call->common.threads, it->candidates, show_step, &progress, error);
+    enum nib_status status =
+        nib_identify_shown(it->input.view, it->parts, it->part_count, it->quantizers.item, it->quantizers.count,
+                           (int)call->common.threads, it->candidates, show_step, &progress, error);
     nib_progress_end(&progress);
     return status;
 }

@@ -56,7 +56,8 @@ static enum nib_status print_text(struct nib_call *call, const struct nib_inspec
     uint64_t bytes = 0;
     char headline[1200];
     for (size_t i = 0; i < file->mapping_count; i++) bytes += file->mappings[i]->size;
-    enum nib_status status = nib_inspection_tensors(inspection, call->common.tsv || inspection->count < file->count, &tensors, error);
+    enum nib_status status =
+        nib_inspection_tensors(inspection, call->common.tsv || inspection->count < file->count, &tensors, error);
     if (status == NIB_OK) status = nib_inspection_weights(inspection, &weights, error);
     if (status == NIB_OK && limit > 0) status = nib_inspection_values(inspection, (uint64_t)limit, &values, error);
     if (status == NIB_OK && call->common.tsv) {
@@ -77,7 +78,8 @@ static enum nib_status print_text(struct nib_call *call, const struct nib_inspec
         if (values != NULL) {
             const bool columns[4] = {[0] = inspection->count == 1, [2] = !inspection->decodes};
             fputc('\n', stdout);
-            nib_output_aligned(call, values, &(struct nib_layout){.headline = "First values", .hidden = columns}, stdout);
+            nib_output_aligned(call, values, &(struct nib_layout){.headline = "First values", .hidden = columns},
+                               stdout);
         }
         print_metadata(call, file);
     }

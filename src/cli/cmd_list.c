@@ -14,7 +14,8 @@ enum { KIND, NAME, VERIFIED, TITLE, COLUMNS };
 static const struct nib_column columns[COLUMNS] = {
     [KIND] = {"kind", "kind", "", "kind of format", NIB_COLUMN_TEXT, 0},
     [NAME] = {"name", "name", "", "name to give to other commands", NIB_COLUMN_TEXT, 0},
-    [VERIFIED] = {"verified", "verified", "", "of quantizers: whether outputs of the real implementation are reproduced", NIB_COLUMN_TEXT, 0},
+    [VERIFIED] = {"verified", "verified", "",
+                  "of quantizers: whether outputs of the real implementation are reproduced", NIB_COLUMN_TEXT, 0},
     [TITLE] = {"title", "title", "", "what it is", NIB_COLUMN_TEXT, 0},
 };
 
@@ -77,7 +78,8 @@ static enum nib_status refuse(const char *word, struct nib_error *error) {
 }
 
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
-    const char *word = call->value_count > 0 ? call->values[0] : NULL, *kind = word == NULL ? NULL : nib_format_kind(word);
+    const char *word = call->value_count > 0 ? call->values[0] : NULL,
+               *kind = word == NULL ? NULL : nib_format_kind(word);
     bool axes = word != NULL && strcmp(word, "axes") == 0, jobs = word != NULL && strcmp(word, "jobs") == 0;
     if (word != NULL && kind == NULL && !axes && !jobs) return refuse(word, error);
     struct nib_table *table;

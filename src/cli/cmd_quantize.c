@@ -146,8 +146,9 @@ static enum nib_status explain(const struct nib_call *call, const struct nib_qua
     return status == NIB_OK ? print_trace(call, &trace, error) : status;
 }
 
-static enum nib_status remember(const struct nib_call *call, const struct nib_quantizer *q, const struct nib_input *input,
-                                const struct nib_rotation *rotation, struct nib_provenance **out, struct nib_error *error) {
+static enum nib_status remember(const struct nib_call *call, const struct nib_quantizer *q,
+                                const struct nib_input *input, const struct nib_rotation *rotation,
+                                struct nib_provenance **out, struct nib_error *error) {
     const struct arguments *a = call->options;
     enum nib_status status = nib_remember_call(call, a->isa, 1, out, error);
     if (status != NIB_OK) return status;
@@ -197,7 +198,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     uint8_t *random_bits = NULL;
     enum nib_status status = quantize_options(call, &how, error);
     if (status == NIB_OK && a->explain != NULL && call->common.output != NULL)
-        status = nib_fail(error, NIB_EINVAL, "--explain prints a trace, -o stores the whole result; expected one of them");
+        status =
+            nib_fail(error, NIB_EINVAL, "--explain prints a trace, -o stores the whole result; expected one of them");
     if (status == NIB_OK && a->random_bits != NULL) {
         status = nib_input_bytes(a->random_bits, "rbits", &random_bits, &how.random_bytes, error);
         how.random_bits = random_bits;

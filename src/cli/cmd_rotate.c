@@ -75,8 +75,8 @@ static enum nib_status compose(const struct arguments *a, const struct nib_rotat
     if (a->sign_seed >= 0) fprintf(file, "signs: {seed: %lld}\n", (long long)a->sign_seed);
     for (size_t i = 0; i < a->signs.count; i++)
         fprintf(file, "%s%s%s", i == 0 ? "signs: [" : ", ", a->signs.item[i], i + 1 == a->signs.count ? "]\n" : "");
-    fprintf(file, "evaluation: %s\nnormalization: %s\noutput: %s\n", evaluations[a->evaluation], normalizations[a->normalization],
-            precisions[a->output]);
+    fprintf(file, "evaluation: %s\nnormalization: %s\noutput: %s\n", evaluations[a->evaluation],
+            normalizations[a->normalization], precisions[a->output]);
     if (!isnan(a->factor)) fprintf(file, "factor: %a\n", a->factor);
     if (a->flush) fprintf(file, "flush: true\n");
     if (a->unit != NULL) fprintf(file, "unit: %s\n", a->unit);
@@ -95,18 +95,24 @@ static enum nib_status compose(const struct arguments *a, const struct nib_rotat
     return status;
 }
 
-static enum nib_status open_rotation(const struct nib_call *call, const struct nib_rotation **out, struct nib_error *error) {
-    static const char *const describing[] = {"base", "signs", "sign-seed", "evaluation", "unit", "points", "operand", "stages",
-                                             "normalization", "factor", "result", "flush", NULL};
+static enum nib_status open_rotation(const struct nib_call *call, const struct nib_rotation **out,
+                                     struct nib_error *error) {
+    static const char *const describing[] = {"base",   "signs",   "sign-seed", "evaluation",    "unit",
+                                             "points", "operand", "stages",    "normalization", "factor",
+                                             "result", "flush",   NULL};
     static const char *const of_unit[] = {"unit", "points", "operand", "stages", NULL};
     const struct arguments *a = call->options;
     enum nib_status status = NIB_OK;
     bool described = a->size > 0;
     if (described == (a->rotation != NULL))
-        return nib_fail(error, NIB_EINVAL, described ? "--rotation and --size are both given; expected one"
-                                                     : "--rotation or --size is missing; 'nibble list rotations' names rotations");
-    if (!described) status = nib_options_refuse(call, describing, "describes a rotation, with --size; a named one says it itself", error);
-    if (status == NIB_OK && a->evaluation != 3) status = nib_options_refuse(call, of_unit, "goes with --evaluation unit", error);
+        return nib_fail(error, NIB_EINVAL,
+                        described ? "--rotation and --size are both given; expected one"
+                                  : "--rotation or --size is missing; 'nibble list rotations' names rotations");
+    if (!described)
+        status = nib_options_refuse(call, describing, "describes a rotation, with --size; a named one says it itself",
+                                    error);
+    if (status == NIB_OK && a->evaluation != 3)
+        status = nib_options_refuse(call, of_unit, "goes with --evaluation unit", error);
     if (status == NIB_OK && !isnan(a->factor) && nib_option_given(call, "normalization"))
         status = nib_fail(error, NIB_EINVAL, "--factor and --normalization are both given; expected one");
     if (status != NIB_OK) return status;
@@ -142,7 +148,8 @@ static enum nib_status print_json(const struct nib_call *call, const struct nib_
     return NIB_OK;
 }
 
-static enum nib_status print_table(const struct nib_call *call, struct nib_view x, const float *y, struct nib_error *error) {
+static enum nib_status print_table(const struct nib_call *call, struct nib_view x, const float *y,
+                                   struct nib_error *error) {
     static const struct nib_column columns[] = {
         {"row", "row", "1", "row", NIB_COLUMN_INTEGER, 0},
         {"col", "col", "1", "column", NIB_COLUMN_INTEGER, 0},
@@ -174,13 +181,20 @@ static enum nib_status print_table(const struct nib_call *call, struct nib_view 
     return status;
 }
 
-static enum nib_status store(const struct nib_call *call, const struct nib_rotation *rotation, const struct nib_input *input,
-                             struct nib_view x, const float *y, struct nib_error *error) {
+static enum nib_status store(const struct nib_call *call, const struct nib_rotation *rotation,
+                             const struct nib_input *input, struct nib_view x, const float *y,
+                             struct nib_error *error) {
     struct nib_result *file = NULL;
     struct nib_provenance *facts = NULL;
     enum nib_status status = nib_result_file_open(call, "rotated tensor", &file, error);
-    struct nib_result_array array = {.group = "elements", .name = "rotated", .units = "1", .long_name = "rotated element",
-        .type = NIB_RESULT_F32, .rank = 2, .scales = {"row", "col"}, .data = y};
+    struct nib_result_array array = {.group = "elements",
+                                     .name = "rotated",
+                                     .units = "1",
+                                     .long_name = "rotated element",
+                                     .type = NIB_RESULT_F32,
+                                     .rank = 2,
+                                     .scales = {"row", "col"},
+                                     .data = y};
     if (status == NIB_OK) status = nib_result_index_scale(file, "elements", "row", "row", x.rows, error);
     if (status == NIB_OK) status = nib_result_index_scale(file, "elements", "col", "column", x.cols, error);
     if (status == NIB_OK) status = nib_result_array(file, &array, error);
@@ -199,9 +213,11 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     float *y = NULL;
     enum nib_status status = open_rotation(call, &rotation, error);
     if (status == NIB_OK)
-        status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast != 0, &input, error);
+        status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast != 0,
+                                &input, error);
     struct nib_view x = input.view;
-    if (status == NIB_OK && (y = nib_alloc(x.rows * x.cols, sizeof *y, "the rotated tensor", error)) == NULL) status = NIB_ENOMEM;
+    if (status == NIB_OK && (y = nib_alloc(x.rows * x.cols, sizeof *y, "the rotated tensor", error)) == NULL)
+        status = NIB_ENOMEM;
     if (status == NIB_OK) status = nib_rotate(rotation, x, (enum nib_axis)a->axis, (int)call->common.threads, y, error);
     if (status == NIB_OK && call->common.output != NULL) status = store(call, rotation, &input, x, y, error);
     if (status == NIB_OK && call->common.json)

@@ -209,7 +209,8 @@ static enum nib_status print_stochastic(struct nib_call *call, const struct subj
     for (size_t i = 0; i < call->value_count && status == NIB_OK; i++) {
         status = read_value(call->values[i], a->input, &bits[i], error);
         if (status == NIB_OK && nib_bits_are_nan(bits[i]))
-            status = nib_fail(error, NIB_EINVAL, "NaN is not rounded stochastically; what a quantizer does is its element_nan axis");
+            status = nib_fail(error, NIB_EINVAL,
+                              "NaN is not rounded stochastically; what a quantizer does is its element_nan axis");
     }
     struct nib_round_sr request = {s->element, a->form != NULL ? a->form : "carry", (unsigned)a->bits, a->exhaustive,
                                    (uint64_t)call->common.seed, (uint64_t)a->stream, bits, call->value_count};
@@ -225,7 +226,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     static const char *const random[] = {"exhaustive", "sr-form", "bits", "stream", "seed", NULL};
     static const char *const drawn[] = {"stream", "seed", NULL};
     enum nib_status status = stochastic ? NIB_OK : nib_options_refuse(call, random, "goes with --mode sr", error);
-    if (status == NIB_OK && a->exhaustive) status = nib_options_refuse(call, drawn, "is of no use beside --exhaustive", error);
+    if (status == NIB_OK && a->exhaustive)
+        status = nib_options_refuse(call, drawn, "is of no use beside --exhaustive", error);
     if (status == NIB_OK) status = open_subject(a, &subject, error);
     if (status == NIB_OK) status = stochastic ? print_stochastic(call, &subject, error) : print(call, &subject, error);
     nib_element_close(subject.element);

@@ -69,7 +69,8 @@ static enum nib_status parse_shard(const char *text, unsigned *shard, unsigned *
     char first[16] = "";
     int64_t i, n;
     if (slash != NULL && slash - text < 16) memcpy(first, text, (size_t)(slash - text));
-    if (slash == NULL || !nib_number_integer(first, 1, 1000000, &i) || !nib_number_integer(slash + 1, 1, 1000000, &n) || i > n)
+    if (slash == NULL || !nib_number_integer(first, 1, 1000000, &i) || !nib_number_integer(slash + 1, 1, 1000000, &n) ||
+        i > n)
         return nib_fail(error, NIB_EINVAL, "--shard %s: expected I/N, as in 2/8", text);
     *shard = (unsigned)i;
     *shards = (unsigned)n;
@@ -99,11 +100,13 @@ static enum nib_status check_options(struct context *c, struct nib_error *error)
     if (a->merge > 0 && (a->shard != NULL || a->dry_run))
         return nib_fail(error, NIB_EINVAL, "--merge excludes --shard and --dry-run");
     if (output == NULL && (a->fresh || a->repair))
-        return nib_fail(error, NIB_EINVAL, "--%s goes with -o FILE.h5, beside which the journal lies", a->fresh ? "fresh" : "repair");
+        return nib_fail(error, NIB_EINVAL, "--%s goes with -o FILE.h5, beside which the journal lies",
+                        a->fresh ? "fresh" : "repair");
     if (a->fresh && a->repair) return nib_fail(error, NIB_EINVAL, "--fresh and --repair exclude each other");
     enum nib_status status = a->shard == NULL ? NIB_OK : parse_shard(a->shard, &c->shard, &c->shards, error);
     if (status == NIB_OK && (a->shard != NULL || a->merge > 0) && output == NULL && !a->dry_run)
-        status = nib_fail(error, NIB_EINVAL, "%s needs -o FILE.h5, beside which the parts lie", a->merge > 0 ? "--merge" : "--shard");
+        status = nib_fail(error, NIB_EINVAL, "%s needs -o FILE.h5, beside which the parts lie",
+                          a->merge > 0 ? "--merge" : "--shard");
     if (status == NIB_OK && output != NULL) {
         c->journal = journal_name(output, c->shard, c->shards);
         if (c->journal == NULL) status = nib_fail(error, NIB_ENOMEM, "out of memory");
@@ -122,10 +125,11 @@ static void prepare_last_words(const struct context *c, size_t done, size_t tota
     char line[500];
     if (c->call->common.quiet) return;
     if (c->journal == NULL)
-        snprintf(line, sizeof line, "interrupted: %zu of %zu points were finished, and none is kept without -o FILE.h5", done, total);
+        snprintf(line, sizeof line, "interrupted: %zu of %zu points were finished, and none is kept without -o FILE.h5",
+                 done, total);
     else
-        snprintf(line, sizeof line, "interrupted: %zu of %zu points are kept in %.300s; the same command%s goes on", done, total,
-                 c->journal, c->arguments->fresh ? " without --fresh" : "");
+        snprintf(line, sizeof line, "interrupted: %zu of %zu points are kept in %.300s; the same command%s goes on",
+                 done, total, c->journal, c->arguments->fresh ? " without --fresh" : "");
     nib_signals_last_words(line);
 }
 
@@ -165,8 +169,9 @@ static enum nib_status look_for_result(const struct context *c, bool *there, str
                        "--fresh");
 }
 
-static enum nib_status print_json(const struct context *c, const struct nib_table *results, const struct nib_table *digests,
-                                  const struct nib_table *comparison, struct nib_error *error) {
+static enum nib_status print_json(const struct context *c, const struct nib_table *results,
+                                  const struct nib_table *digests, const struct nib_table *comparison,
+                                  struct nib_error *error) {
     struct nib_json *json;
     enum nib_status status = nib_output_json(c->call, &json, error);
     if (status != NIB_OK) return status;
@@ -190,7 +195,8 @@ static void hide_blanks(const struct nib_experiment *experiment, const struct ni
         const enum nib_column_type type = nib_table_column(results, i)->type;
         hidden[i] = type != NIB_COLUMN_INTEGER;
         for (size_t row = 0; row < nib_table_rows(results) && hidden[i]; row++)
-            hidden[i] = type == NIB_COLUMN_TEXT ? nib_table_text(results, row, i)[0] == '\0' : isnan(nib_table_real(results, row, i));
+            hidden[i] = type == NIB_COLUMN_TEXT ? nib_table_text(results, row, i)[0] == '\0'
+                                                : isnan(nib_table_real(results, row, i));
     }
 }
 
@@ -205,7 +211,8 @@ static enum nib_status print(const struct context *c, const struct nib_table *re
     if (comparison != NULL || call->common.output == NULL || rows <= SHORT) {
         bool hidden[NIB_EXPERIMENT_COLUMNS + NIB_EXPERIMENT_AXES + 1] = {false};
         if (comparison == NULL) hide_blanks(c->experiment, results, hidden);
-        nib_output_aligned(call, table, &(struct nib_layout){.headline = c->experiment->title, .hidden = hidden}, stdout);
+        nib_output_aligned(call, table, &(struct nib_layout){.headline = c->experiment->title, .hidden = hidden},
+                           stdout);
         putchar('\n');
     }
     printf("%zu points, digest %s%s%s\n", c->experiment->points, digest_of_all(digests),
@@ -223,7 +230,8 @@ static enum nib_status finish(struct context *c, const struct nib_run_result *re
     if (status == NIB_OK && (file != NULL || c->arguments->again != NULL)) status = remember(c, &provenance, error);
     if (status == NIB_OK && c->arguments->again != NULL) {
         status = nib_again_check_inputs(&c->stored, provenance, c->arguments->again, error);
-        if (status == NIB_OK) status = nib_again_compare(&c->stored, digests, &comparison, &c->call->check_failed, error);
+        if (status == NIB_OK)
+            status = nib_again_compare(&c->stored, digests, &comparison, &c->call->check_failed, error);
     }
     if (status == NIB_OK && file != NULL) status = nib_experiment_store(c->experiment, results, digests, file, error);
     status = nib_result_file_end(status, file, provenance, error);
@@ -242,7 +250,9 @@ static enum nib_status compute(struct context *c, struct nib_error *error) {
         .journal = c->journal,
         .shard = c->shard,
         .shards = c->shards,
-        .mode = c->arguments->fresh ? NIB_JOURNAL_FRESH : c->arguments->repair ? NIB_JOURNAL_REPAIR : NIB_JOURNAL_CONTINUE,
+        .mode = c->arguments->fresh    ? NIB_JOURNAL_FRESH
+                : c->arguments->repair ? NIB_JOURNAL_REPAIR
+                                       : NIB_JOURNAL_CONTINUE,
         .threads = (int)c->call->common.threads,
         .rank = c->rank,
         .ranks = c->ranks,
@@ -338,8 +348,10 @@ static enum nib_status act(struct context *c, struct nib_error *error) {
     if (status != NIB_OK || there) return status;
     if (c->arguments->dry_run) return list(c, error);
     if (c->call->common.output == NULL && c->arguments->again == NULL && !c->call->common.json && !c->call->common.tsv)
-        nib_output_note(c->call, "without -o the results of the %zu points are only printed; -o FILE.h5 keeps them, and goes "
-                                 "on after an interruption", c->experiment->points);
+        nib_output_note(c->call,
+                        "without -o the results of the %zu points are only printed; -o FILE.h5 keeps them, and goes "
+                        "on after an interruption",
+                        c->experiment->points);
     return c->arguments->merge > 0 ? merge(c, error) : compute(c, error);
 }
 

@@ -67,7 +67,8 @@ static enum nib_status check_quantized(const struct nib_quantizer *quantizer, co
     status = nib_quantize(quantizer, x, &(struct nib_quantize_options){.axis = axis, .isa = isa}, &q, error);
     size_t outer = axis == NIB_ALONG_COLS ? x.rows : x.cols, inner = axis == NIB_ALONG_COLS ? x.cols : x.rows;
     size_t packed = outer * ((inner + 1) / 2), scales = q.scale_rows * q.scale_cols * q.scale_bytes;
-    unsigned char *bytes = status == NIB_OK ? nib_alloc(NIB_SELFTEST_COUNT * 5 + packed + scales, 1, "selftest", error) : NULL;
+    unsigned char *bytes =
+        status == NIB_OK ? nib_alloc(NIB_SELFTEST_COUNT * 5 + packed + scales, 1, "selftest", error) : NULL;
     if (bytes != NULL) {
         unsigned char *end = bytes;
         memcpy(end, q.codes, NIB_SELFTEST_COUNT);
@@ -152,7 +153,8 @@ static enum nib_status check_scale(const char *name, struct nib_table *table, st
     if (row == SIZE_MAX) status = nib_fail(error, NIB_ENOMEM, "selftest: out of memory");
     for (int mode = 0; mode < 3 && status == NIB_OK; mode++) {
         for (uint32_t half = 0; half < 65536; half++)
-            codes[half] = (uint8_t)nib_scale_encode(scale, (enum nib_scale_rounding)mode, nib_float_of_bits(half << 16));
+            codes[half] =
+                (uint8_t)nib_scale_encode(scale, (enum nib_scale_rounding)mode, nib_float_of_bits(half << 16));
         char what[64];
         snprintf(what, sizeof what, "%s %s", name, modes[mode]);
         check(table, row, what, codes, sizeof codes);
@@ -186,7 +188,8 @@ static enum nib_status check_all(struct nib_table *table, struct nib_error *erro
     for (int i = 0; i < 4 && status == NIB_OK; i++) status = check_element(elements[i], table, error);
     for (int i = 0; i < 4 && status == NIB_OK; i++) status = check_scale(scales[i], table, error);
     if (status == NIB_OK) status = check_rotation("rht16", table, error);
-    for (int i = 0; i < 16 && status == NIB_OK; i++) status = check_quantizer(quantizers[i / 4], bodies[i % 4], table, error);
+    for (int i = 0; i < 16 && status == NIB_OK; i++)
+        status = check_quantizer(quantizers[i / 4], bodies[i % 4], table, error);
     return status;
 }
 

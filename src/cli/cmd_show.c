@@ -99,8 +99,10 @@ static enum nib_status fill(const struct nib_call *call, const struct nib_format
                             struct nib_error *error) {
     const struct arguments *arguments = call->options;
     bool all = place->name[0] == '\0';
-    if (strcmp(place->kind, "axes") == 0) return all ? nib_show_axes(shown, error) : nib_show_axis(place->name, shown, error);
-    if (strcmp(place->kind, "jobs") == 0) return all ? nib_show_jobs(shown, error) : nib_show_job(place->name, shown, error);
+    if (strcmp(place->kind, "axes") == 0)
+        return all ? nib_show_axes(shown, error) : nib_show_axis(place->name, shown, error);
+    if (strcmp(place->kind, "jobs") == 0)
+        return all ? nib_show_jobs(shown, error) : nib_show_job(place->name, shown, error);
     if (strcmp(place->kind, "elements") == 0)
         return nib_show_element(place->name, (enum nib_rounding)arguments->mode, shown, error);
     if (strcmp(place->kind, "scales") == 0) return nib_show_scale(place->name, shown, error);

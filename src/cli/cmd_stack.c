@@ -12,7 +12,8 @@
 #include "stack/recipe.h"
 #include "stack/stack.h"
 
-static const struct nib_stack_arguments defaults = {.sequences = 2, .length = 512, .repeats = 1, .rotation = "rht16", .precision = 1};
+static const struct nib_stack_arguments defaults = {
+    .sequences = 2, .length = 512, .repeats = 1, .rotation = "rht16", .precision = 1};
 
 static const struct nib_option options[] = {
     NIB_OPT_LIST(struct nib_stack_arguments, recipes, "recipe", 'r', "RECIPE",
@@ -59,14 +60,16 @@ static void opened_close(struct nib_stack_opened *o) {
     nib_stack_input_close(&o->input);
 }
 
-static enum nib_status read_parts(const struct nib_stack_arguments *a, bool shown[NIB_DEPTH_PARTS], struct nib_error *error) {
+static enum nib_status read_parts(const struct nib_stack_arguments *a, bool shown[NIB_DEPTH_PARTS],
+                                  struct nib_error *error) {
     for (size_t i = 0; i < a->show.count; i++) {
         bool all = strcmp(a->show.item[i], "all") == 0, found = all;
         for (int part = 0; part < NIB_DEPTH_PARTS; part++)
             if (all || strcmp(a->show.item[i], nib_depth_part_name((enum nib_depth_part)part)) == 0)
                 shown[part] = found = true;
         if (!found)
-            return nib_fail(error, NIB_EINVAL, "--show has no part \"%s\"; expected stream, operand, product, weight or all",
+            return nib_fail(error, NIB_EINVAL,
+                            "--show has no part \"%s\"; expected stream, operand, product, weight or all",
                             a->show.item[i]);
         bool measured = shown[NIB_DEPTH_OPERAND] || shown[NIB_DEPTH_PRODUCT];
         if (!all && a->quick && measured)
@@ -91,10 +94,11 @@ static enum nib_status open_all(const struct nib_call *call, struct nib_stack_op
     if (status == NIB_OK) status = nib_recipes_open(names.item, names.count, out->recipes, error);
     if (status == NIB_OK) out->recipe_count = names.count;
     if (status == NIB_OK && a->unit != NULL) status = nib_unit_open(a->unit, &out->unit, error);
-    if (status == NIB_OK && strcmp(a->rotation, "none") != 0) status = nib_rotation_open(a->rotation, &out->rotation, error);
+    if (status == NIB_OK && strcmp(a->rotation, "none") != 0)
+        status = nib_rotation_open(a->rotation, &out->rotation, error);
     if (status == NIB_OK)
-        status = nib_stack_input_open(call->values[0], a->tokens, (size_t)a->sequences, (size_t)a->length, (size_t)a->repeats,
-                                      (size_t)a->skip, &out->input, error);
+        status = nib_stack_input_open(call->values[0], a->tokens, (size_t)a->sequences, (size_t)a->length,
+                                      (size_t)a->repeats, (size_t)a->skip, &out->input, error);
     return status;
 }
 
@@ -104,7 +108,8 @@ static void note_nonfinite(const struct nib_call *call, const struct nib_stack_i
         const struct nib_stack_weight *weight = &input->stack->weights[i];
         size_t count = nib_stack_weight_nonfinite(weight, (int)call->common.threads);
         if (count > 0)
-            nib_output_note(call, "%s: NaN or infinite are %zu of %zu elements", weight->name, count, weight->rows * weight->cols);
+            nib_output_note(call, "%s: NaN or infinite are %zu of %zu elements", weight->name, count,
+                            weight->rows * weight->cols);
     }
 }
 
@@ -115,7 +120,8 @@ static void note_left_out(const struct nib_call *call, const struct nib_stack_op
     for (size_t i = 0; !call->common.quiet && i < o->recipe_count; i++)
         for (int slot = 0; slot < NIB_SLOTS; slot++) {
             const struct nib_operand_rule *rule = o->recipes[i]->slot;
-            if (rule[slot].quantized || !rule[slot ^ 1].quantized) continue; /* the operands of a GEMM are 2k and 2k + 1 */
+            if (rule[slot].quantized || !rule[slot ^ 1].quantized)
+                continue; /* the operands of a GEMM are 2k and 2k + 1 */
             if (length < sizeof text)
                 length += (size_t)snprintf(text + length, sizeof text - length, "%s%s of %s", length == 0 ? "" : ", ",
                                            nib_slot_name((enum nib_slot)slot), nib_recipe_name(o->recipes[i]));

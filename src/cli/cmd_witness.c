@@ -62,8 +62,8 @@ static void print_text(const struct nib_quantizer_info info[2], const struct nib
     print_values(w);
     size_t block = info[0].block->block_cols;
     size_t column = w->stage == NIB_STAGE_BLOCK_SCALES ? w->at * block : w->at;
-    printf("\nat column %zu: %s gives 0x%0*" PRIX32 ", %s gives 0x%0*" PRIX32 "\n", column, info[0].name, digits, w->bits_a,
-           info[1].name, digits, w->bits_b);
+    printf("\nat column %zu: %s gives 0x%0*" PRIX32 ", %s gives 0x%0*" PRIX32 "\n", column, info[0].name, digits,
+           w->bits_a, info[1].name, digits, w->bits_b);
     printf("(the row has %zu elements; those not shown are 0)\n", w->cols);
 }
 
@@ -74,7 +74,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct nib_witness witness = {.x = NULL};
     bool found = false;
     enum nib_status status = NIB_OK;
-    for (int i = 0; i < 2 && status == NIB_OK; i++) status = nib_input_quantizer(call->values[i], settings[i], &q[i], error);
+    for (int i = 0; i < 2 && status == NIB_OK; i++)
+        status = nib_input_quantizer(call->values[i], settings[i], &q[i], error);
     if (status == NIB_OK)
         status = nib_witness_find(q[0], q[1], (uint64_t)call->common.seed, (uint64_t)a->tries, &found, &witness, error);
     if (status == NIB_OK) {
@@ -85,7 +86,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         else if (found)
             print_text(info, &witness);
         else
-            printf("%s and %s agree on %" PRId64 " inputs made to separate quantizers\n", info[0].name, info[1].name, a->tries);
+            printf("%s and %s agree on %" PRId64 " inputs made to separate quantizers\n", info[0].name, info[1].name,
+                   a->tries);
         call->check_failed = !found;
     }
     nib_witness_free(&witness);

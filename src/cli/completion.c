@@ -106,8 +106,9 @@ static void bash(FILE *stream) {
         bash_action(command.values, stream);
         fputs("; fi ;;\n", stream);
     }
-    fputs("    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -o filenames -F _nibble nibble\n",
-          stream);
+    fputs(
+        "    esac\n    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\ncomplete -o filenames -F _nibble nibble\n",
+        stream);
 }
 
 static void zsh_action(const char *argument, FILE *stream) {
@@ -115,7 +116,8 @@ static void zsh_action(const char *argument, FILE *stream) {
     switch (nib_argument_completes(argument, &kind)) {
     case NIB_COMPLETES_FILES: fputs(":file:_files", stream); break;
     case NIB_COMPLETES_NAMES:
-        fprintf(stream, ":name:(${(f)\"$(nibble list %s --tsv 2>/dev/null | awk -F\"\\t\" \"!/^#/ {print \\$2}\")\"})", kind);
+        fprintf(stream, ":name:(${(f)\"$(nibble list %s --tsv 2>/dev/null | awk -F\"\\t\" \"!/^#/ {print \\$2}\")\"})",
+                kind);
         break;
     case NIB_COMPLETES_COMMANDS:
         fputs(":command:(", stream);

@@ -116,7 +116,8 @@ static void print_outputs(const struct nib_gemm_result *r, char separator) {
     const struct nib_gemm *g = r->gemm;
     for (size_t i = 0; i < g->m; i++)
         for (size_t j = 0; j < g->n; j++)
-            printf("%.9g%c", nib_output_number(nib_epilogue_decode(g, r->d, i * g->n + j)), j + 1 < g->n ? separator : '\n');
+            printf("%.9g%c", nib_output_number(nib_epilogue_decode(g, r->d, i * g->n + j)),
+                   j + 1 < g->n ? separator : '\n');
 }
 
 enum nib_status nib_gemm_print(const struct nib_call *call, const struct nib_gemm_result *r, struct nib_error *error) {
@@ -174,8 +175,8 @@ static enum nib_status put_report(struct nib_result *file, const struct nib_gemm
 }
 
 /* The instruction set is that of the unit's kernel. */
-static enum nib_status remember(const struct nib_call *call, const struct nib_gemm_result *r, struct nib_provenance **out,
-                                struct nib_error *error) {
+static enum nib_status remember(const struct nib_call *call, const struct nib_gemm_result *r,
+                                struct nib_provenance **out, struct nib_error *error) {
     const struct nib_gemm_arguments *a = call->options;
     const struct nib_gemm *g = r->gemm;
     const char *isa = NULL, *const files[] = {a->scales_a, a->scales_b, a->c};

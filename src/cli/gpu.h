@@ -13,11 +13,14 @@ struct nib_gpu_arguments {
     struct nib_texts shapes, recipes;
 };
 
-NIB_CHECK enum nib_status nib_gpu_device_of(const struct nib_gpu *gpu, struct nib_gpu_device *out, struct nib_error *error);
+NIB_CHECK enum nib_status nib_gpu_device_of(const struct nib_gpu *gpu, struct nib_gpu_device *out,
+                                            struct nib_error *error);
 /* Writes tables into a result file with the device's attributes; `second` may be NULL. */
-NIB_CHECK enum nib_status nib_gpu_store(const struct nib_call *call, const struct nib_gpu *gpu, const char *title, const struct nib_table *table,
-                                        const struct nib_table *second, struct nib_error *error);
+NIB_CHECK enum nib_status nib_gpu_store(const struct nib_call *call, const struct nib_gpu *gpu, const char *title,
+                                        const struct nib_table *table, const struct nib_table *second,
+                                        struct nib_error *error);
 /* check --stack */
-NIB_CHECK enum nib_status nib_gpu_check_stack(struct nib_call *call, const struct nib_gpu *gpu, struct nib_error *error);
+NIB_CHECK enum nib_status nib_gpu_check_stack(struct nib_call *call, const struct nib_gpu *gpu,
+                                              struct nib_error *error);
 
 #endif

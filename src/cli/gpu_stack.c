@@ -22,8 +22,8 @@ static void advance(void *context, const char *recipe, size_t done, size_t total
     nib_progress_step(&bar->progress, done > bar->progress.done ? done - bar->progress.done : 0, recipe);
 }
 
-static enum nib_status print(const struct nib_call *call, const char *device, const struct nib_table *report, const struct nib_table *summary,
-                             const struct nib_gpu_totals *t, struct nib_error *error) {
+static enum nib_status print(const struct nib_call *call, const char *device, const struct nib_table *report,
+                             const struct nib_table *summary, const struct nib_gpu_totals *t, struct nib_error *error) {
     const struct nib_gpu_arguments *arguments = call->options;
     char headline[320];
     const uint64_t not_run = t->not_run + t->without_counterpart; /* what follows a product is said in its row */
@@ -33,7 +33,8 @@ static enum nib_status print(const struct nib_call *call, const char *device, co
     else
         used += snprintf(headline + used, sizeof headline - (size_t)used, "%llu of %llu rows DIFFER",
                          (unsigned long long)t->differing_rows, (unsigned long long)t->rows);
-    snprintf(headline + used, sizeof headline - (size_t)used, " in %llu quantized values, %llu rotated values and %llu outputs of products",
+    snprintf(headline + used, sizeof headline - (size_t)used,
+             " in %llu quantized values, %llu rotated values and %llu outputs of products",
              (unsigned long long)t->quantized, (unsigned long long)t->rotated, (unsigned long long)t->products);
     if (call->common.json) {
         struct nib_json *json;
@@ -54,21 +55,29 @@ static enum nib_status print(const struct nib_call *call, const char *device, co
     bool hidden[NIB_GPU_STACK_COLUMNS] = {false};
     hidden[NIB_GPU_STACK_MODULE] = !arguments->all;
     hidden[NIB_GPU_STACK_LAYER] = !arguments->all;
-    nib_output_aligned(call, arguments->all ? report : summary, &(struct nib_layout){headline, true, NIB_GPU_STACK_RECIPE, hidden}, stdout);
-    printf("\n%llu rows compared, %llu not run on this device.\n", (unsigned long long)(t->rows - not_run), (unsigned long long)not_run);
+    nib_output_aligned(call, arguments->all ? report : summary,
+                       &(struct nib_layout){headline, true, NIB_GPU_STACK_RECIPE, hidden}, stdout);
+    printf("\n%llu rows compared, %llu not run on this device.\n", (unsigned long long)(t->rows - not_run),
+           (unsigned long long)not_run);
     return NIB_OK;
 }
 
-static enum nib_status compare(struct nib_call *call, const struct nib_gpu *gpu, const struct nib_stack_input *input, const struct nib_recipe *const *recipes,
-                               struct nib_error *error) {
+static enum nib_status compare(struct nib_call *call, const struct nib_gpu *gpu, const struct nib_stack_input *input,
+                               const struct nib_recipe *const *recipes, struct nib_error *error) {
     const struct nib_gpu_arguments *a = call->options;
     struct nib_table *report = NULL, *summary = NULL;
     struct nib_gpu_totals totals;
     struct nib_gpu_device device;
     struct bar bar = {.call = call};
-    const struct nib_gpu_stack_request request = {.gpu = gpu, .input = input, .recipes = recipes, .recipe_count = a->recipes.count,
-                                                  .backward = !a->forward_only, .seed = (uint64_t)call->common.seed,
-                                                  .threads = (int)call->common.threads, .progress = advance, .context = &bar};
+    const struct nib_gpu_stack_request request = {.gpu = gpu,
+                                                  .input = input,
+                                                  .recipes = recipes,
+                                                  .recipe_count = a->recipes.count,
+                                                  .backward = !a->forward_only,
+                                                  .seed = (uint64_t)call->common.seed,
+                                                  .threads = (int)call->common.threads,
+                                                  .progress = advance,
+                                                  .context = &bar};
     enum nib_status status = nib_gpu_device_of(gpu, &device, error);
     if (status == NIB_OK) status = nib_gpu_stack_run(&request, &report, error);
     nib_progress_end(&bar.progress);
@@ -91,7 +100,8 @@ enum nib_status nib_gpu_check_stack(struct nib_call *call, const struct nib_gpu 
     enum nib_status status =
         recipes == NULL ? NIB_ENOMEM : nib_recipes_open(a->recipes.item, a->recipes.count, recipes, error);
     if (status == NIB_OK)
-        status = nib_stack_input_open(a->stack, a->tokens, (size_t)a->sequences, (size_t)a->length, 1, 0, &input, error);
+        status =
+            nib_stack_input_open(a->stack, a->tokens, (size_t)a->sequences, (size_t)a->length, 1, 0, &input, error);
     if (status == NIB_OK) status = compare(call, gpu, &input, recipes, error);
     nib_stack_input_close(&input);
     for (size_t i = 0; recipes != NULL && i < a->recipes.count; i++) nib_recipe_close(recipes[i]);

@@ -21,14 +21,14 @@ struct nib_inspection {
 /* The shape of the values of tensor i, and how many there are. */
 uint64_t nib_inspection_shape(const struct nib_inspection *inspection, size_t i, unsigned *rank,
                               uint64_t shape[NIB_ENTRY_RANK]);
-/* The first values of tensor i, at most `limit`, and their codes where bytes are decoded, otherwise NULL. The caller frees
- * both. */
+/* The first values of tensor i, at most `limit`, and their codes where bytes are decoded, otherwise NULL. The caller
+ * frees both. */
 NIB_CHECK enum nib_status nib_inspection_first(const struct nib_inspection *inspection, size_t i, uint64_t limit,
                                                uint8_t **codes, float **values, size_t *count, struct nib_error *error);
 
 /* Tables: the tensors (`whole`: those of provenance too), the FP4 weights, and the first values of each tensor. */
-NIB_CHECK enum nib_status nib_inspection_tensors(const struct nib_inspection *inspection, bool whole, struct nib_table **out,
-                                                 struct nib_error *error);
+NIB_CHECK enum nib_status nib_inspection_tensors(const struct nib_inspection *inspection, bool whole,
+                                                 struct nib_table **out, struct nib_error *error);
 NIB_CHECK enum nib_status nib_inspection_weights(const struct nib_inspection *inspection, struct nib_table **out,
                                                  struct nib_error *error);
 NIB_CHECK enum nib_status nib_inspection_values(const struct nib_inspection *inspection, uint64_t limit,

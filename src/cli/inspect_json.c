@@ -24,8 +24,8 @@ static void json_name(struct nib_json *json, const char *key, const struct nib_f
     free(owned);
 }
 
-static enum nib_status json_tensor(struct nib_json *json, const struct nib_inspection *inspection, size_t i, int64_t limit,
-                                   struct nib_error *error) {
+static enum nib_status json_tensor(struct nib_json *json, const struct nib_inspection *inspection, size_t i,
+                                   int64_t limit, struct nib_error *error) {
     const struct nib_entry *entry = &inspection->file->entries[i];
     uint64_t shape[NIB_ENTRY_RANK];
     unsigned rank;

@@ -29,7 +29,8 @@ static const char *shape_text(unsigned rank, const uint64_t *shape, char out[192
     size_t length = 0;
     if (rank == 0) return "scalar";
     for (unsigned i = 0; i < rank; i++)
-        length += (size_t)snprintf(out + length, 192 - length, "%s%llu", i == 0 ? "" : "x", (unsigned long long)shape[i]);
+        length +=
+            (size_t)snprintf(out + length, 192 - length, "%s%llu", i == 0 ? "" : "x", (unsigned long long)shape[i]);
     return out;
 }
 
@@ -72,7 +73,8 @@ enum nib_status nib_inspection_tensors(const struct nib_inspection *inspection, 
         set_name(table, row, 0, entry->name);
         nib_table_set_text(table, row, 1, entry->dtype);
         nib_table_set_text(table, row, 2, shape_text(entry->rank, entry->shape, text));
-        nib_table_set_integer(table, row, 4, (int64_t)nib_inspection_shape(inspection, inspection->indices[i], &rank, shape));
+        nib_table_set_integer(table, row, 4,
+                              (int64_t)nib_inspection_shape(inspection, inspection->indices[i], &rank, shape));
         nib_table_set_text(table, row, 3, shape_text(rank, shape, text));
         nib_table_set_integer(table, row, 5, (int64_t)entry->bytes);
         nib_table_set_text(table, row, 6, entry->path);

@@ -22,7 +22,8 @@ enum nib_status nib_labels_part(const char *kind, const char *const *texts, cons
     enum nib_status status = NIB_OK;
     for (size_t i = 0; status == NIB_OK && i < count; i++)
         for (size_t k = 0; status == NIB_OK && k < i; k++) {
-            if (strcmp(texts[i], texts[k]) == 0) status = nib_fail(error, NIB_EINVAL, "%s %s is given twice", kind, texts[i]);
+            if (strcmp(texts[i], texts[k]) == 0)
+                status = nib_fail(error, NIB_EINVAL, "%s %s is given twice", kind, texts[i]);
             if (strcmp(names[i], names[k]) == 0) clash[i] = clash[k] = true;
         }
     for (size_t i = 0; i < count; i++)
@@ -106,8 +107,8 @@ enum nib_status nib_rotations_open(const char *const *names, size_t count, struc
     for (size_t i = 0; status == NIB_OK && i < count; i++)
         for (size_t k = 0; status == NIB_OK && k < i; k++)
             if (strcmp(nib_rotation_name(list.item[i]), nib_rotation_name(list.item[k])) == 0)
-                status = nib_fail(error, NIB_EINVAL, "rotations %s and %s are both called %s; expected different names", names[k],
-                                  names[i], nib_rotation_name(list.item[i]));
+                status = nib_fail(error, NIB_EINVAL, "rotations %s and %s are both called %s; expected different names",
+                                  names[k], names[i], nib_rotation_name(list.item[i]));
     if (status != NIB_OK) nib_rotations_close(&list);
     *out = list;
     return status;

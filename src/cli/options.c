@@ -184,8 +184,8 @@ static enum nib_status long_option(struct parse *parse, char *word, int count, c
         const char *near = nib_suggest(word + 2, name_at, parse);
         if (near != NULL)
             return nib_fail(parse->error, NIB_EINVAL, "%s: unknown option %s; did you mean --%s?", command, word, near);
-        return nib_fail(parse->error, NIB_EINVAL, "%s: unknown option %s; 'nibble %s --help' lists the options", command,
-                        word, command);
+        return nib_fail(parse->error, NIB_EINVAL, "%s: unknown option %s; 'nibble %s --help' lists the options",
+                        command, word, command);
     }
     char *value = equals == NULL ? NULL : equals + 1;
     if (option->type == NIB_OPTION_FLAG && value != NULL)
@@ -232,8 +232,9 @@ static enum nib_status check_output(const struct nib_command *command, const cha
     bool json = strcasecmp(dot, ".json") == 0 && (command->takes & (NIB_TAKES_JSON | NIB_TAKES_JSON_ONLY)) != 0;
     bool tsv = (strcasecmp(dot, ".tsv") == 0 || strcasecmp(dot, ".csv") == 0 || strcasecmp(dot, ".txt") == 0) &&
                (command->takes & NIB_TAKES_JSON) != 0;
-    return nib_fail(error, NIB_EINVAL, "%s: -o writes HDF5; expected a name that ends in .h5, .hdf5 or .nc, got \"%s\"%s",
-                    command->name, path,
+    return nib_fail(error, NIB_EINVAL,
+                    "%s: -o writes HDF5; expected a name that ends in .h5, .hdf5 or .nc, got \"%s\"%s", command->name,
+                    path,
                     json  ? "; for JSON, --json and > FILE"
                     : tsv ? "; for tab-separated values, --tsv and > FILE"
                           : "");

@@ -7,8 +7,8 @@
  *         NIB_OPT_INTEGER(struct arguments, width, "width", 0, "N", 1, 4096, "block length"),
  *         NIB_OPT_END};
  *
- * The name of the argument chooses the completion: FILE completes paths; ELEMENT, SCALE, BLOCK, QUANTIZER, ROTATION and FORMAT
- * complete names that `nibble list` knows. */
+ * The name of the argument chooses the completion: FILE completes paths; ELEMENT, SCALE, BLOCK, QUANTIZER, ROTATION and
+ * FORMAT complete names that `nibble list` knows. */
 #ifndef NIB_CLI_OPTIONS_H
 #define NIB_CLI_OPTIONS_H
 

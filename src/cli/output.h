@@ -10,7 +10,7 @@
 /* How a table looks on the terminal. */
 struct nib_layout {
     const char *headline; /* a line above the table, in bold on a terminal; NULL for none */
-    bool grouped;         /* rows are gathered under a line of their own for each run of equal texts in column `group` */
+    bool grouped; /* rows are gathered under a line of their own for each run of equal texts in column `group` */
     size_t group;
     const bool *hidden;   /* by column: only in --json, --tsv and files; NULL shows all */
 };

@@ -78,7 +78,8 @@ static enum nib_status block_table(const struct nib_quantizer_info *info, const 
         for (size_t j = start; j < end; j++) {
             size_t at = along_cols ? line * q->cols + j : j * q->cols + line;
             codes[j - start] = "0123456789ABCDEF"[q->codes[at] & 15];
-            used += (size_t)snprintf(values + used, 20, "%s%.7g", j > start ? " " : "", nib_output_number(q->values[at]));
+            used +=
+                (size_t)snprintf(values + used, 20, "%s%.7g", j > start ? " " : "", nib_output_number(q->values[at]));
         }
         codes[end - start] = '\0';
         size_t row = nib_table_row(*out);
@@ -189,7 +190,8 @@ static enum nib_status put_packed(struct nib_result *file, const struct nib_quan
 static enum nib_status put_attributes(struct nib_result *file, const struct nib_quantizer_info *info,
                                       const struct nib_quantized *q, struct nib_error *error) {
     enum nib_status status = nib_result_text_attribute(file, "elements", NULL, "quantizer", info->name, error);
-    if (status == NIB_OK) status = nib_result_text_attribute(file, "elements", NULL, "axis", nib_axis_names[q->axis], error);
+    if (status == NIB_OK)
+        status = nib_result_text_attribute(file, "elements", NULL, "axis", nib_axis_names[q->axis], error);
     const char *const names[] = {"tensor_amax", "tensor_scale_encode", "tensor_scale_decode"};
     const float reals[] = {q->tensor_amax, q->tensor_scale_encode, q->tensor_scale_decode};
     for (int i = 0; i < 3 && status == NIB_OK; i++)

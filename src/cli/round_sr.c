@@ -10,7 +10,8 @@
 #include "quantize/sr.h"
 
 /* The element with the axes that the request names; any scale will do. */
-static enum nib_status open_rounding(const struct nib_round_sr *r, const struct nib_quantizer **out, struct nib_error *error) {
+static enum nib_status open_rounding(const struct nib_round_sr *r, const struct nib_quantizer **out,
+                                     struct nib_error *error) {
     const struct nib_scale *scale = NULL;
     const struct nib_quantizer *base = NULL;
     char form[64], bits[32];
@@ -25,7 +26,8 @@ static enum nib_status open_rounding(const struct nib_round_sr *r, const struct 
     return status;
 }
 
-static void set_code(struct nib_table *table, size_t row, size_t column, const struct nib_element *element, unsigned code) {
+static void set_code(struct nib_table *table, size_t row, size_t column, const struct nib_element *element,
+                     unsigned code) {
     char text[8];
     snprintf(text, sizeof text, "0x%X", code);
     nib_table_set_text(table, row, column, text);
@@ -55,7 +57,8 @@ static enum nib_status add_distribution(const struct nib_quantizer *q, const str
     return NIB_OK;
 }
 
-static enum nib_status add_draw(const struct nib_quantizer *q, const struct nib_round_sr *r, size_t i, struct nib_table *table) {
+static enum nib_status add_draw(const struct nib_quantizer *q, const struct nib_round_sr *r, size_t i,
+                                struct nib_table *table) {
     unsigned bytes = nib_axes_random_bytes(&q->axes);
     uint64_t at = (uint64_t)i * bytes;
     struct nib_philox_block block = nib_philox(r->seed, at / 16, r->stream);
@@ -93,7 +96,8 @@ enum nib_status nib_round_sr_print(const struct nib_call *call, const struct nib
     struct nib_table *table = NULL;
     status = nib_table_new("round", r->exhaustive ? columns : drawn, r->exhaustive ? 8 : 4, &table, error);
     for (size_t i = 0; i < r->count && status == NIB_OK; i++) {
-        status = r->exhaustive ? add_distribution(q, r->element, nib_float_of_bits(r->values[i]), table) : add_draw(q, r, i, table);
+        status = r->exhaustive ? add_distribution(q, r->element, nib_float_of_bits(r->values[i]), table)
+                               : add_draw(q, r, i, table);
         if (status != NIB_OK) nib_fail(error, status, "out of memory");
     }
     if (status == NIB_OK) status = nib_output_table(call, table, NULL, error);

@@ -35,8 +35,9 @@ static bool is_stored(const struct nib_stored_experiment *stored, const char *fo
 }
 
 /* NIB_EINCONSISTENT names the first format or recipe whose text is not in the result file `path`. */
-static enum nib_status check_formats(const struct nib_experiment *experiment, const struct nib_stored_experiment *stored,
-                                     const char *path, struct nib_error *error) {
+static enum nib_status check_formats(const struct nib_experiment *experiment,
+                                     const struct nib_stored_experiment *stored, const char *path,
+                                     struct nib_error *error) {
     struct nib_provenance *provenance = NULL;
     struct nib_provenance_facts facts;
     enum nib_status status = nib_provenance_new(&provenance, error);
@@ -47,8 +48,8 @@ static enum nib_status check_formats(const struct nib_experiment *experiment, co
         const char *format = nib_table_text(facts.formats, i, 0), *slash = strchr(format, '/');
         if (is_stored(stored, format, nib_table_text(facts.formats, i, 1))) continue;
         const char *file = file_of(experiment, slash == NULL ? format : slash + 1);
-        status = nib_fail_at(error, NIB_EINCONSISTENT, file == NULL ? format : file, 0, "is no longer the %s that %s was computed from",
-                             file == NULL ? "format" : "file", path);
+        status = nib_fail_at(error, NIB_EINCONSISTENT, file == NULL ? format : file, 0,
+                             "is no longer the %s that %s was computed from", file == NULL ? "format" : "file", path);
     }
     nib_provenance_free(provenance);
     return status;
@@ -104,8 +105,10 @@ enum nib_status nib_again_compare(const struct nib_stored_experiment *stored, co
     struct nib_table *table = NULL;
     enum nib_status status = nib_table_new("comparison", columns, 5, &table, error);
     for (size_t i = 0; status == NIB_OK && i < nib_table_rows(digests); i++) {
-        const char *name = nib_table_text(digests, i, NIB_DIGEST_DATASET), *now = nib_table_text(digests, i, NIB_DIGEST_XXH3);
-        const char *exact = nib_table_text(digests, i, NIB_DIGEST_EXACT), *before = stored_digest(stored->digests, name);
+        const char *name = nib_table_text(digests, i, NIB_DIGEST_DATASET),
+                   *now = nib_table_text(digests, i, NIB_DIGEST_XXH3);
+        const char *exact = nib_table_text(digests, i, NIB_DIGEST_EXACT),
+                   *before = stored_digest(stored->digests, name);
         bool same = strcmp(now, before) == 0;
         size_t row = nib_table_row(table);
         if (row == SIZE_MAX) {
@@ -126,8 +129,9 @@ enum nib_status nib_again_compare(const struct nib_stored_experiment *stored, co
     return status;
 }
 
-enum nib_status nib_again_check_inputs(const struct nib_stored_experiment *stored, const struct nib_provenance *provenance,
-                                       const char *path, struct nib_error *error) {
+enum nib_status nib_again_check_inputs(const struct nib_stored_experiment *stored,
+                                       const struct nib_provenance *provenance, const char *path,
+                                       struct nib_error *error) {
     struct nib_provenance_facts facts;
     enum nib_status status = nib_provenance_facts(provenance, &facts, error);
     for (size_t i = 0; status == NIB_OK && i < nib_table_rows(facts.inputs); i++) {

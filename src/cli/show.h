@@ -26,7 +26,8 @@ NIB_CHECK enum nib_status nib_show_keep(struct nib_shown *shown, const char *tex
 NIB_CHECK enum nib_status nib_show_element(const char *name, enum nib_rounding mode, struct nib_shown *shown,
                                            struct nib_error *error);
 NIB_CHECK enum nib_status nib_show_scale(const char *name, struct nib_shown *shown, struct nib_error *error);
-/* All axes in the order in which a quantizer computes, and the choices of one; all jobs, and parameters and measures of one. */
+/* All axes in the order in which a quantizer computes, and the choices of one; all jobs, and parameters and measures of
+ * one. */
 NIB_CHECK enum nib_status nib_show_axes(struct nib_shown *shown, struct nib_error *error);
 NIB_CHECK enum nib_status nib_show_axis(const char *name, struct nib_shown *shown, struct nib_error *error);
 NIB_CHECK enum nib_status nib_show_jobs(struct nib_shown *shown, struct nib_error *error);

@@ -23,8 +23,8 @@ enum nib_status nib_show_axis(const char *name, struct nib_shown *shown, struct 
     if (index == nib_axis_count) {
         const char *near = nib_suggest(name, axis_name, NULL);
         return nib_fail(error, NIB_ENOTFOUND, "no axis \"%s\"%s%s%s", name,
-                        near != NULL ? "; did you mean \"" : "; 'nibble list axes' names them", near != NULL ? near : "",
-                        near != NULL ? "\"?" : "");
+                        near != NULL ? "; did you mean \"" : "; 'nibble list axes' names them",
+                        near != NULL ? near : "", near != NULL ? "\"?" : "");
     }
     const struct nib_axis_info *axis = &nib_axis_table[index];
     nib_show_fact(shown, "axis", "%s", axis->name);
@@ -91,7 +91,9 @@ static void values_text(const struct nib_parameter *p, char out[240]) {
     case NIB_PARAMETER_FORMAT: used += (size_t)snprintf(out, 240, "a name or file"); break;
     case NIB_PARAMETER_TENSOR: used += (size_t)snprintf(out, 240, "FILE:tensor or glob"); break;
     case NIB_PARAMETER_FILE: used += (size_t)snprintf(out, 240, "file or folder"); break;
-    case NIB_PARAMETER_INTEGER: used += (size_t)snprintf(out, 240, "%lld to %lld", (long long)p->low, (long long)p->high); break;
+    case NIB_PARAMETER_INTEGER:
+        used += (size_t)snprintf(out, 240, "%lld to %lld", (long long)p->low, (long long)p->high);
+        break;
     case NIB_PARAMETER_REAL: used += (size_t)snprintf(out, 240, "%g to %g", p->real_low, p->real_high); break;
     case NIB_PARAMETER_CHOICE:
         for (size_t i = 0; p->choices[i] != NULL && used < 200; i++)
@@ -129,6 +131,7 @@ enum nib_status nib_show_job(const char *name, struct nib_shown *shown, struct n
         status = add_word(shown->table, "parameter", p->name, values, p->help, error);
     }
     for (size_t i = 0; status == NIB_OK && i < job.column_count; i++)
-        status = add_word(shown->table, "measure", job.columns[i].name, job.columns[i].units, job.columns[i].long_name, error);
+        status = add_word(shown->table, "measure", job.columns[i].name, job.columns[i].units, job.columns[i].long_name,
+                          error);
     return status;
 }

@@ -14,7 +14,8 @@ static const struct nib_column columns[COLUMNS] = {
     [BLOCK] = {"block", "block", "", "block format", NIB_COLUMN_TEXT, 0},
     [ALONG] = {"along", "along", "", "the reduction axis", NIB_COLUMN_TEXT, 0},
     [ROTATION] = {"rotation", "rotation", "", "before the quantizer, of both operands of the GEMM", NIB_COLUMN_TEXT, 0},
-    [SOURCE] = {"source", "source", "", "the tensor, the dequantized forward operand, or its very codes", NIB_COLUMN_TEXT, 0},
+    [SOURCE] = {"source", "source", "", "the tensor, the dequantized forward operand, or its very codes",
+                NIB_COLUMN_TEXT, 0},
     [BESIDES] = {"besides", "besides", "", "what else is done", NIB_COLUMN_TEXT, 0},
 };
 

@@ -31,7 +31,8 @@ void nib_signals_install(void) {
     sigemptyset(&action.sa_mask);
     const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct sigaction now; /* a program started with SIGINT ignored (nohup, a shell's background) keeps ignoring it */
+        struct sigaction
+            now; /* a program started with SIGINT ignored (nohup, a shell's background) keeps ignoring it */
         if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN) sigaction(numbers[i], &action, NULL);
     }
     signal(SIGPIPE, SIG_IGN);

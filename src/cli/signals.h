@@ -4,7 +4,8 @@
 
 #include <stdbool.h>
 
-/* SIGINT and SIGTERM remove the guarded files and end the program with 130 (143); SIGPIPE and SIGXFSZ become write errors. */
+/* SIGINT and SIGTERM remove the guarded files and end the program with 130 (143); SIGPIPE and SIGXFSZ become write
+ * errors. */
 void nib_signals_install(void);
 /* Guards what a call with -o PATH writes before it renames: PATH.PID.0.part (src/io/hdf5_commit.c). */
 void nib_signals_guard_output(const char *path);

@@ -37,7 +37,8 @@ enum nib_status nib_stack_draw(const struct nib_call *call, const struct nib_sta
     enum nib_status status = nib_stack_table(report, o->recipes, NIB_DEPTH_PARTS, &table, error);
     char title[200];
     if (o->rotation != NULL)
-        snprintf(title, sizeof title, "Change of SQNR by rotation: the recipe's own, %.60s where it has none", nib_rotation_name(o->rotation));
+        snprintf(title, sizeof title, "Change of SQNR by rotation: the recipe's own, %.60s where it has none",
+                 nib_rotation_name(o->rotation));
     else
         snprintf(title, sizeof title, "Change of SQNR by the recipe's own rotation");
     static const char *const names[] = {"stack-depth", "stack-gemms", "stack-operands"};
@@ -46,9 +47,10 @@ enum nib_status nib_stack_draw(const struct nib_call *call, const struct nib_sta
         if (i > 0 && a->quick) break;
         snprintf(prefix, sizeof prefix, "%.3900s/%s", a->plot, names[i]);
         nib_signals_guard_figure(prefix);
-        status = i == 0   ? nib_plot_chain(table, "Residual stream and its gradient; dashed: product of alphas", prefix, error)
-                 : i == 1 ? nib_plot_stack_gemms(table, title, prefix, error)
-                          : nib_plot_stack_operands(table, prefix, error);
+        status =
+            i == 0 ? nib_plot_chain(table, "Residual stream and its gradient; dashed: product of alphas", prefix, error)
+            : i == 1 ? nib_plot_stack_gemms(table, title, prefix, error)
+                     : nib_plot_stack_operands(table, prefix, error);
         if (status == NIB_EINVAL) { /* a figure for which these results have no numbers */
             nib_output_note(call, "%s is not drawn: %s", names[i], error->text);
             status = NIB_OK;

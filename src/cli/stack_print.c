@@ -24,13 +24,14 @@ static const struct shown of_operand[] = {
     {NIB_DEPTH_rotation_gain_db, true}, {NIB_DEPTH_raw_b_eff, false}, {NIB_DEPTH_rotated_b_eff, false}};
 static const struct shown of_product[] = {{NIB_DEPTH_eta_predicted, false}, {NIB_DEPTH_eta_measured, true},
                                           {NIB_DEPTH_sqnr_db, true}, {NIB_DEPTH_rotation_gain_db, true}};
-static const struct shown of_weight[] = {{NIB_DEPTH_alpha, true}, {NIB_DEPTH_cosine, true}, {NIB_DEPTH_norm_ratio, false},
-                                         {NIB_DEPTH_stall, true}};
+static const struct shown of_weight[] = {
+    {NIB_DEPTH_alpha, true}, {NIB_DEPTH_cosine, true}, {NIB_DEPTH_norm_ratio, false}, {NIB_DEPTH_stall, true}};
 #define SHOWN(array) {array, sizeof array / sizeof *(array)}
 static const struct {
     const struct shown *item;
     size_t count;
-} terminal[NIB_DEPTH_PARTS] = {SHOWN(of_summary), SHOWN(of_stream), SHOWN(of_operand), SHOWN(of_product), SHOWN(of_weight)};
+} terminal[NIB_DEPTH_PARTS] = {SHOWN(of_summary), SHOWN(of_stream), SHOWN(of_operand), SHOWN(of_product),
+                               SHOWN(of_weight)};
 
 /* Whether any row has the value, so that columns of NaN do not stand there. */
 static bool any(const struct nib_table *table, size_t column) {
@@ -68,9 +69,12 @@ static void print_terminal(const struct nib_call *call, const struct nib_stack_r
                            struct nib_table *const tables[NIB_DEPTH_PARTS]) {
     const struct nib_stack_arguments *a = call->options;
     char headline[400];
-    snprintf(headline, sizeof headline, "%.200s, %lld x %lld tokens%s, products by %s, against binary64 (loss %.5f)", call->values[0],
-             (long long)a->sequences, (long long)a->length, a->forward_only ? ", forward" : ", forward and backward",
-             a->product == NIB_PRODUCT_BLAS ? "BLAS (not bit-exact)" : a->product == NIB_PRODUCT_EXACT ? "binary64" : "matrix unit",
+    snprintf(headline, sizeof headline, "%.200s, %lld x %lld tokens%s, products by %s, against binary64 (loss %.5f)",
+             call->values[0], (long long)a->sequences, (long long)a->length,
+             a->forward_only ? ", forward" : ", forward and backward",
+             a->product == NIB_PRODUCT_BLAS    ? "BLAS (not bit-exact)"
+             : a->product == NIB_PRODUCT_EXACT ? "binary64"
+                                               : "matrix unit",
              nib_stack_record(report, 0, 0)->value[NIB_DEPTH_loss_reference].value);
     for (int part = 0; part < NIB_DEPTH_PARTS; part++) {
         if (tables[part] == NULL) continue;
@@ -78,18 +82,22 @@ static void print_terminal(const struct nib_call *call, const struct nib_stack_r
         print_part(call, tables[part], (enum nib_depth_part)part, part == 0 ? headline : headlines[part]);
         if (part == NIB_DEPTH_SUMMARY && ranking[0] != '\0') printf("\n%s.\n", ranking);
     }
-    printf("\ngain, cosine: of the residual stream after the last layer, <Xq, X>/||X||^2 and the angle to binary64's.%s\n",
-           a->forward_only ? "" : " R: of all weights'\ngradients, ||g||/(sigma sqrt(d)); below sqrt(3) = 1.73 FP4 All the Way sees training stall.");
+    printf(
+        "\ngain, cosine: of the residual stream after the last layer, <Xq, X>/||X||^2 and the angle to binary64's.%s\n",
+        a->forward_only
+            ? ""
+            : " R: of all weights'\ngradients, ||g||/(sigma sqrt(d)); below sqrt(3) = 1.73 FP4 All the Way sees training stall.");
     if (a->repeats > 1)
         printf("Means over %lld runs on different sequences with different seeds; +- is the standard error.\n",
                (long long)a->repeats);
     else
-        printf("+- is the standard error from sequences; of operands from batches of rows. --repeat N gives it for weights "
-               "too.\n");
+        printf(
+            "+- is the standard error from sequences; of operands from batches of rows. --repeat N gives it for weights "
+            "too.\n");
 }
 
-static enum nib_status print_json(const struct nib_call *call, const char *ranking, struct nib_table *const tables[NIB_DEPTH_PARTS],
-                                  struct nib_error *error) {
+static enum nib_status print_json(const struct nib_call *call, const char *ranking,
+                                  struct nib_table *const tables[NIB_DEPTH_PARTS], struct nib_error *error) {
     struct nib_json *json;
     enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
@@ -100,8 +108,8 @@ static enum nib_status print_json(const struct nib_call *call, const char *ranki
     return NIB_OK;
 }
 
-enum nib_status nib_stack_print(const struct nib_call *call, const struct nib_stack_opened *o, const struct nib_stack_report *report,
-                                struct nib_error *error) {
+enum nib_status nib_stack_print(const struct nib_call *call, const struct nib_stack_opened *o,
+                                const struct nib_stack_report *report, struct nib_error *error) {
     struct nib_table *tables[NIB_DEPTH_PARTS] = {NULL}, *whole = NULL;
     char ranking[800];
     nib_stack_headline(report, o->recipes, ranking, sizeof ranking);

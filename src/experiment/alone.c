@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 enum nib_status nib_team_open(int *rank, int *ranks, struct nib_error *error) {
-    /* Set by mpirun of Open MPI and of MPICH, and by srun. A batch script of Slurm itself has SLURM_NTASKS but no step of
-     * several tasks. */
+    /* Set by mpirun of Open MPI and of MPICH, and by srun. A batch script of Slurm itself has SLURM_NTASKS but no step
+     * of several tasks. */
     static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = getenv(variables[i]);

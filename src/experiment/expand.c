@@ -89,7 +89,8 @@ enum nib_status nib_experiment_expand(struct nib_experiment *e, struct nib_exper
                                       const char *text, struct nib_error *error) {
     const struct nib_parameter *parameter = &e->job.parameters[axis->parameter];
     if (parameter->type == NIB_PARAMETER_TENSOR && text[0] != '\0') return add_tensors(e, axis, folder, text, error);
-    bool path = parameter->type == NIB_PARAMETER_FILE || (parameter->type == NIB_PARAMETER_FORMAT && nib_path_is_file(text));
+    bool path =
+        parameter->type == NIB_PARAMETER_FILE || (parameter->type == NIB_PARAMETER_FORMAT && nib_path_is_file(text));
     if (!path || text[0] == '\0') return add(e, axis, text, NULL, error);
     char *full = resolve(folder, text, error);
     if (full == NULL) return NIB_ENOMEM;

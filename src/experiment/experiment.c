@@ -84,7 +84,8 @@ static enum nib_status add_value(struct reading *r, struct nib_experiment_axis *
     return nib_experiment_expand(r->experiment, axis, r->folder, text, r->error);
 }
 
-static enum nib_status add_range(struct reading *r, struct nib_experiment_axis *axis, const struct nib_yaml_node *node) {
+static enum nib_status add_range(struct reading *r, struct nib_experiment_axis *axis,
+                                 const struct nib_yaml_node *node) {
     struct range range = {.step = 1};
     enum nib_status status = nib_yaml_read(r->document, node, range_fields, &range, r->error);
     if (status == NIB_OK && (range.to < range.from || (range.to - range.from) / range.step >= MOST_POINTS))
@@ -125,7 +126,8 @@ static enum nib_status adopt(struct reading *r, struct nib_experiment_axis *axis
         return NIB_OK;
     }
     if (status == NIB_OK && !sweep && axis->count > 1 && place == e->axes && r->document != NULL)
-        status = nib_fail(r->error, NIB_EINVAL, "%s has %zu values; set takes one, sweep takes many", name, axis->count);
+        status =
+            nib_fail(r->error, NIB_EINVAL, "%s has %zu values; set takes one, sweep takes many", name, axis->count);
     if (status == NIB_OK && place == NIB_EXPERIMENT_AXES)
         status = nib_fail(r->error, NIB_EINVAL, "more than %d axes", NIB_EXPERIMENT_AXES);
     if (status != NIB_OK) {
@@ -140,7 +142,8 @@ static enum nib_status adopt(struct reading *r, struct nib_experiment_axis *axis
     return NIB_OK;
 }
 
-static enum nib_status read_parameter(struct reading *r, const char *name, const struct nib_yaml_node *node, bool sweep) {
+static enum nib_status read_parameter(struct reading *r, const char *name, const struct nib_yaml_node *node,
+                                      bool sweep) {
     struct nib_experiment_axis axis = {0};
     enum nib_status status = nib_job_parameter(&r->experiment->job, name, &axis.parameter, r->error);
     if (status != NIB_OK) return status;
@@ -199,7 +202,8 @@ static enum nib_status read_keep(struct reading *r, const struct nib_yaml_node *
     for (size_t i = 0; status == NIB_OK && i < nib_yaml_count(list); i++) {
         const struct nib_yaml_node *item = nib_yaml_item(list, i);
         const char *name = nib_yaml_scalar(item);
-        status = name == NULL ? nib_fail(r->error, NIB_EINVAL, "keep: expected names of measures") : keep_column(r, name);
+        status =
+            name == NULL ? nib_fail(r->error, NIB_EINVAL, "keep: expected names of measures") : keep_column(r, name);
         status = at_line(r, nib_yaml_line(item), status);
     }
     return status;
@@ -211,12 +215,14 @@ static enum nib_status apply_setting(struct reading *r, const char *const *setti
     struct nib_experiment_axis axis = {0};
     const char *equals = strchr(setting, '=');
     if (equals == NULL || equals == setting)
-        return nib_fail(r->error, NIB_EINVAL, "setting \"%s\": expected parameter=value or parameter=value,value", setting);
+        return nib_fail(r->error, NIB_EINVAL, "setting \"%s\": expected parameter=value or parameter=value,value",
+                        setting);
     size_t name = (size_t)(equals - setting);
     for (size_t i = 0; i < which; i++)
         if (strncmp(settings[i], setting, name + 1) == 0)
-            return nib_fail(r->error, NIB_EINVAL, "%.*s is set twice; expected all its values at once: %.*s=%.80s,%.80s",
-                            (int)name, setting, (int)name, setting, settings[i] + name + 1, equals + 1);
+            return nib_fail(r->error, NIB_EINVAL,
+                            "%.*s is set twice; expected all its values at once: %.*s=%.80s,%.80s", (int)name, setting,
+                            (int)name, setting, settings[i] + name + 1, equals + 1);
     char *copy = nib_experiment_keep(r->experiment, setting, r->error);
     if (copy == NULL) return NIB_ENOMEM;
     copy[name] = '\0';
@@ -256,9 +262,9 @@ static enum nib_status count_points(struct nib_experiment *e, struct nib_error *
     return NIB_OK;
 }
 
-enum nib_status nib_experiment_parse(const char *text, const char *label, const char *folder, const char *const *settings,
-                                     size_t setting_count, const char *settings_folder, struct nib_experiment **out,
-                                     struct nib_error *error) {
+enum nib_status nib_experiment_parse(const char *text, const char *label, const char *folder,
+                                     const char *const *settings, size_t setting_count, const char *settings_folder,
+                                     struct nib_experiment **out, struct nib_error *error) {
     struct nib_experiment *e = nib_alloc(1, sizeof *e, "an experiment", error);
     if (e == NULL) return NIB_ENOMEM;
     struct record record = {.kind = 0};

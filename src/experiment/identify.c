@@ -36,7 +36,8 @@ static size_t point_of_value(const struct nib_experiment *e, size_t axis, size_t
 
 enum nib_status nib_experiment_check(const struct nib_experiment *e, bool every, struct nib_error *error) {
     enum nib_status status = check_point(e, 0, error);
-    for (size_t point = 1; every && status == NIB_OK && point < e->points; point++) status = check_point(e, point, error);
+    for (size_t point = 1; every && status == NIB_OK && point < e->points; point++)
+        status = check_point(e, point, error);
     for (size_t i = 0; !every && i < e->axes; i++)
         for (size_t place = 1; status == NIB_OK && place < worth_a_look(e, i); place++)
             status = check_point(e, point_of_value(e, i, place), error);
@@ -63,7 +64,8 @@ static enum nib_status visit_file(const struct nib_argument *argument, char **la
     return status;
 }
 
-static enum nib_status visit_files(const struct nib_experiment *e, visitor *visit, void *context, struct nib_error *error) {
+static enum nib_status visit_files(const struct nib_experiment *e, visitor *visit, void *context,
+                                   struct nib_error *error) {
     enum nib_status status = NIB_OK;
     char *last = NULL;
     for (size_t i = 0; status == NIB_OK && i < e->parameters; i++)

@@ -30,12 +30,12 @@ enum nib_journal_mode {
 };
 
 /* Opens or starts the journal for writing and locks it. */
-NIB_CHECK enum nib_status nib_journal_open(const char *path, const struct nib_journal_owner *owner, enum nib_journal_mode mode,
-                                           nib_journal_found *found, void *context, struct nib_journal **out,
-                                           struct nib_error *error);
+NIB_CHECK enum nib_status nib_journal_open(const char *path, const struct nib_journal_owner *owner,
+                                           enum nib_journal_mode mode, nib_journal_found *found, void *context,
+                                           struct nib_journal **out, struct nib_error *error);
 /* Appends a finished point. On failure (a full disk) the journal is as before. Not thread-safe. */
-NIB_CHECK enum nib_status nib_journal_append(struct nib_journal *journal, size_t point, const uint8_t *bytes, size_t size,
-                                             struct nib_error *error);
+NIB_CHECK enum nib_status nib_journal_append(struct nib_journal *journal, size_t point, const uint8_t *bytes,
+                                             size_t size, struct nib_error *error);
 /* Waits until all that was appended is on disk. */
 NIB_CHECK enum nib_status nib_journal_sync(struct nib_journal *journal, struct nib_error *error);
 /* Unlocks and closes; `remove` also removes the file. NULL is allowed. */

@@ -33,7 +33,8 @@ static enum nib_status fail(int code, struct nib_error *error) {
 }
 
 enum nib_status nib_team_send(const struct nib_message *message, struct nib_error *error) {
-    if (message->size > INT_MAX - HEAD) return nib_fail(error, NIB_EINVAL, "the result of a point is larger than 2 GiB");
+    if (message->size > INT_MAX - HEAD)
+        return nib_fail(error, NIB_EINVAL, "the result of a point is larger than 2 GiB");
     uint8_t *packet = nib_alloc_raw(HEAD + message->size, 1, "a message", error);
     if (packet == NULL) return NIB_ENOMEM;
     uint64_t head[2] = {(uint64_t)message->kind, (uint64_t)message->point};

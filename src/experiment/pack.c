@@ -40,8 +40,8 @@ static uint8_t *put_cell(uint8_t *to, const struct nib_table *table, size_t row,
     return to + strlen(text);
 }
 
-enum nib_status nib_pack(const struct nib_table *table, const size_t *columns, size_t count, uint8_t **bytes, size_t *size,
-                         struct nib_error *error) {
+enum nib_status nib_pack(const struct nib_table *table, const size_t *columns, size_t count, uint8_t **bytes,
+                         size_t *size, struct nib_error *error) {
     size_t rows = nib_table_rows(table), total = 8;
     for (size_t row = 0; row < rows; row++)
         for (size_t i = 0; i < count; i++) total += cell_size(table, row, columns[i]);

@@ -10,7 +10,8 @@ size_t nib_experiment_place(const struct nib_experiment *e, size_t point, size_t
     return point % e->axis[axis].count;
 }
 
-void nib_experiment_point(const struct nib_experiment *e, size_t point, struct nib_argument out[NIB_EXPERIMENT_PARAMETERS]) {
+void nib_experiment_point(const struct nib_experiment *e, size_t point,
+                          struct nib_argument out[NIB_EXPERIMENT_PARAMETERS]) {
     memcpy(out, e->fixed, sizeof e->fixed);
     for (size_t i = 0; i < e->axes; i++)
         out[e->axis[i].parameter] = e->axis[i].values[nib_experiment_place(e, point, i)];
@@ -30,7 +31,8 @@ void nib_experiment_blame(const struct nib_experiment *e, size_t point, struct n
     char name[300], text[512];
     nib_experiment_name(e, point, name, sizeof name);
     snprintf(text, sizeof text, "%.300s", error->text);
-    snprintf(error->text, sizeof error->text, "%.300s (point %zu%s%.150s)", text, point, name[0] == '\0' ? "" : ": ", name);
+    snprintf(error->text, sizeof error->text, "%.300s (point %zu%s%.150s)", text, point, name[0] == '\0' ? "" : ": ",
+             name);
 }
 
 enum nib_status nib_experiment_list(const struct nib_experiment *e, unsigned shard, unsigned shards,

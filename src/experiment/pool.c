@@ -47,7 +47,8 @@ static void compute(const struct nib_pool *pool, struct nib_done *done) {
     struct nib_table *table = NULL;
     nib_experiment_point(e, done->point, arguments);
     done->status = e->job.run(arguments, pool->inner, &table, &done->error);
-    if (done->status == NIB_OK) done->status = nib_pack(table, e->keep, e->kept, &done->bytes, &done->size, &done->error);
+    if (done->status == NIB_OK)
+        done->status = nib_pack(table, e->keep, e->kept, &done->bytes, &done->size, &done->error);
     nib_table_free(table);
 }
 

@@ -57,14 +57,16 @@ struct finding {
     unsigned shard, shards;
 };
 
-static enum nib_status take_found(void *context, size_t point, const uint8_t *bytes, size_t size, struct nib_error *error) {
+static enum nib_status take_found(void *context, size_t point, const uint8_t *bytes, size_t size,
+                                  struct nib_error *error) {
     const struct finding *f = context;
     const struct nib_experiment *e = f->experiment;
     struct nib_column columns[NIB_EXPERIMENT_COLUMNS];
     size_t rows;
     for (size_t i = 0; i < e->kept; i++) columns[i] = e->job.columns[e->keep[i]];
     if (!nib_pack_rows(bytes, size, columns, e->kept, &rows) || point % f->shards != f->shard - 1)
-        return nib_fail_at(error, NIB_EINCONSISTENT, f->path, 0, "the result of point %zu does not fit this experiment", point);
+        return nib_fail_at(error, NIB_EINCONSISTENT, f->path, 0, "the result of point %zu does not fit this experiment",
+                           point);
     if (f->result->bytes[point] != NULL)
         return nib_fail_at(error, NIB_EINCONSISTENT, f->path, 0, "point %zu is there twice", point);
     uint8_t *copy = nib_alloc_raw(size, 1, "a result", error);
@@ -117,8 +119,8 @@ static void store(struct run *run, size_t point, uint8_t *bytes, size_t size) {
     run->request->progress(run->request->context, run->done, run->total, name);
 }
 
-/* How many points a member may have at a time: ahead of its threads while many are left, so that none waits for the next;
- * no more than its threads near the end, so that none waits for another's queue. */
+/* How many points a member may have at a time: ahead of its threads while many are left, so that none waits for the
+ * next; no more than its threads near the end, so that none waits for another's queue. */
 static size_t window(const struct run *run, size_t threads) {
     size_t left = run->total - run->done, ranks = (size_t)run->request->ranks;
     return left > 16 * threads * ranks ? 8 * threads : left > 4 * threads * ranks ? 2 * threads : threads;
@@ -134,7 +136,8 @@ static void hand_out(struct run *run) {
             struct member *member = &run->members[rank];
             if (!member->ready || member->pending >= window(run, member->threads) || !next_point(run, &point)) continue;
             struct nib_message message = {.kind = NIB_MESSAGE_POINT, .rank = rank, .point = point};
-            enum nib_status status = rank == 0 ? nib_pool_push(run->pool, point, &error) : nib_team_send(&message, &error);
+            enum nib_status status =
+                rank == 0 ? nib_pool_push(run->pool, point, &error) : nib_team_send(&message, &error);
             if (status == NIB_OK)
                 member->pending++;
             else
@@ -222,11 +225,13 @@ static void lead(struct run *run) {
 }
 
 static enum nib_status answer(const struct nib_done *done, struct nib_error *error) {
-    struct nib_message message = {.kind = NIB_MESSAGE_RESULT, .point = done->point, .bytes = done->bytes, .size = done->size};
+    struct nib_message message = {
+        .kind = NIB_MESSAGE_RESULT, .point = done->point, .bytes = done->bytes, .size = done->size};
     uint8_t text[sizeof done->error];
     if (done->status != NIB_OK) {
         memcpy(text, &done->error, sizeof text);
-        message = (struct nib_message){.kind = NIB_MESSAGE_FAILED, .point = done->point, .bytes = text, .size = sizeof text};
+        message =
+            (struct nib_message){.kind = NIB_MESSAGE_FAILED, .point = done->point, .bytes = text, .size = sizeof text};
     }
     enum nib_status status = nib_team_send(&message, error);
     free(done->bytes);
@@ -237,7 +242,8 @@ static enum nib_status answer(const struct nib_done *done, struct nib_error *err
 static enum nib_status follow(struct run *run, struct nib_error *error) {
     uint8_t identity[sizeof run->experiment->identity];
     memcpy(identity, run->experiment->identity, sizeof identity);
-    struct nib_message hello = {.kind = NIB_MESSAGE_HELLO, .point = run->threads, .bytes = identity, .size = sizeof identity};
+    struct nib_message hello = {
+        .kind = NIB_MESSAGE_HELLO, .point = run->threads, .bytes = identity, .size = sizeof identity};
     enum nib_status status = nib_team_send(&hello, error);
     bool stop = false;
     while (status == NIB_OK && !stop) {
@@ -271,7 +277,8 @@ static enum nib_status open_journal(struct run *run, struct nib_error *error) {
 enum nib_status nib_run(const struct nib_run_request *request, struct nib_run_result *out, struct nib_error *error) {
     const struct nib_experiment *e = request->experiment;
     struct nib_run_result result = {0};
-    struct run run = {.request = request, .experiment = e, .result = &result, .error = error, .next = request->shard - 1};
+    struct run run = {
+        .request = request, .experiment = e, .result = &result, .error = error, .next = request->shard - 1};
     size_t points = e->points, ranks = (size_t)request->ranks;
     run.total = (points + request->shards - request->shard) / request->shards;
     /* More threads than points: the rest serve inside each point. */

@@ -41,8 +41,8 @@ static void set_axes(void *context, struct nib_table *table, size_t row) {
     }
 }
 
-enum nib_status nib_run_table(const struct nib_experiment *e, const struct nib_run_result *result, struct nib_table **out,
-                              struct nib_error *error) {
+enum nib_status nib_run_table(const struct nib_experiment *e, const struct nib_run_result *result,
+                              struct nib_table **out, struct nib_error *error) {
     struct nib_column columns[1 + NIB_EXPERIMENT_AXES + NIB_EXPERIMENT_COLUMNS] = {
         {"point", "point", "1", "number of the point", NIB_COLUMN_INTEGER, 0}};
     for (size_t i = 0; i < e->axes; i++) {
@@ -57,7 +57,8 @@ enum nib_status nib_run_table(const struct nib_experiment *e, const struct nib_r
     for (size_t point = 0; status == NIB_OK && point < e->points; point++) {
         struct place place = {e, point};
         if (result->bytes[point] == NULL) continue; /* of another shard */
-        status = nib_unpack(result->bytes[point], result->size[point], table, measure_column(e, 0), set_axes, &place, error);
+        status =
+            nib_unpack(result->bytes[point], result->size[point], table, measure_column(e, 0), set_axes, &place, error);
     }
     if (status == NIB_OK)
         *out = table;
@@ -84,8 +85,8 @@ static void add_digest(struct nib_table *table, const char *name, bool exact, XX
     nib_table_set_text(table, row, NIB_DIGEST_XXH3, text);
 }
 
-enum nib_status nib_result_digests(const struct nib_experiment *e, const struct nib_table *results, struct nib_table **out,
-                                   struct nib_error *error) {
+enum nib_status nib_result_digests(const struct nib_experiment *e, const struct nib_table *results,
+                                   struct nib_table **out, struct nib_error *error) {
     static const struct nib_column columns[] = {
         {"dataset", "dataset", "", "dataset of this file", NIB_COLUMN_TEXT, 0},
         {"exact", "exact", "", "whether the bits are the same on every machine", NIB_COLUMN_TEXT, 0},
@@ -137,8 +138,12 @@ static enum nib_status store_axis(const struct nib_experiment *e, size_t axis, s
         case NIB_COLUMN_INTEGER:
             status = nib_result_integer_scale(file, "grid", p->name, "1", p->help, integers, a->count, error);
             break;
-        case NIB_COLUMN_REAL: status = nib_result_real_scale(file, "grid", p->name, "1", p->help, reals, a->count, error); break;
-        case NIB_COLUMN_TEXT: status = nib_result_text_scale(file, "grid", p->name, p->help, texts, a->count, error); break;
+        case NIB_COLUMN_REAL:
+            status = nib_result_real_scale(file, "grid", p->name, "1", p->help, reals, a->count, error);
+            break;
+        case NIB_COLUMN_TEXT:
+            status = nib_result_text_scale(file, "grid", p->name, p->help, texts, a->count, error);
+            break;
         }
     free(reals);
     free(integers);
@@ -152,8 +157,12 @@ static enum nib_status store_measure(const struct nib_experiment *e, const struc
     size_t place = measure_column(e, kept);
     void *data = nib_alloc(e->points, 8, "a dataset", error);
     if (data == NULL) return NIB_ENOMEM;
-    struct nib_result_array array = {.group = "grid", .name = column->name, .units = column->type == NIB_COLUMN_TEXT ? NULL : column->units,
-                                     .long_name = column->long_name, .rank = (unsigned)e->axes, .data = data};
+    struct nib_result_array array = {.group = "grid",
+                                     .name = column->name,
+                                     .units = column->type == NIB_COLUMN_TEXT ? NULL : column->units,
+                                     .long_name = column->long_name,
+                                     .rank = (unsigned)e->axes,
+                                     .data = data};
     for (size_t i = 0; i < e->axes; i++) array.scales[i] = e->job.parameters[e->axis[i].parameter].name;
     for (size_t i = 0; i < e->points; i++) switch (column->type) {
         case NIB_COLUMN_INTEGER: ((int64_t *)data)[i] = nib_table_integer(results, i, place); break;
@@ -196,7 +205,8 @@ static enum nib_status store_texts(const struct nib_experiment *e, struct nib_re
 }
 
 enum nib_status nib_experiment_store(const struct nib_experiment *e, const struct nib_table *results,
-                                     const struct nib_table *digests, struct nib_result *file, struct nib_error *error) {
+                                     const struct nib_table *digests, struct nib_result *file,
+                                     struct nib_error *error) {
     enum nib_status status = nib_result_table(file, "points", results, error);
     if (status == NIB_OK) status = nib_result_integer_attribute(file, "points", NULL, "axes", (int64_t)e->axes, error);
     if (status == NIB_OK && e->axes > 0 && one_row_each(e, results)) {

@@ -29,7 +29,8 @@ struct nib_stored_experiment {
     struct nib_table *inputs;  /* path and digest */
     struct nib_table *formats; /* "kind/name" and SHA-256 of the text */
 };
-NIB_CHECK enum nib_status nib_experiment_read(const char *path, struct nib_stored_experiment *out, struct nib_error *error);
+NIB_CHECK enum nib_status nib_experiment_read(const char *path, struct nib_stored_experiment *out,
+                                              struct nib_error *error);
 void nib_stored_experiment_free(struct nib_stored_experiment *stored);
 
 #endif

@@ -1,5 +1,6 @@
 /* The ranks of a run. Rank 0 hands out points and gathers results; all ranks compute. The program is linked with one of
- * two sets of these functions: alone.c (one rank, no MPI) or mpi.c. All calls come from the thread that opened the team. */
+ * two sets of these functions: alone.c (one rank, no MPI) or mpi.c. All calls come from the thread that opened the
+ * team. */
 #ifndef NIB_EXPERIMENT_TEAM_H
 #define NIB_EXPERIMENT_TEAM_H
 

@@ -65,7 +65,8 @@ static enum nib_status add_view(struct nib_bias_result *result, const struct nib
         if (views != NULL) result->view = views;
         struct source *sources = realloc(result->source, capacity * sizeof *sources);
         if (sources != NULL) result->source = sources;
-        if (views == NULL || sources == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory for %zu views", capacity);
+        if (views == NULL || sources == NULL)
+            return nib_fail(error, NIB_ENOMEM, "out of memory for %zu views", capacity);
         result->capacity = capacity;
     }
     char *name = strdup(view->tensor);
@@ -86,8 +87,9 @@ static enum nib_status add_views(struct nib_bias_result *result, const struct ni
         return add_view(result, &view, source, error);
     }
     if (view.operand == NIB_OPERAND_NONE)
-        return nib_fail(error, NIB_EINVAL, "%s: its name does not tell which operand of %s it is; say --operand x, w or dy",
-                        view.tensor, nib_gemm_names[request->gemm]);
+        return nib_fail(error, NIB_EINVAL,
+                        "%s: its name does not tell which operand of %s it is; say --operand x, w or dy", view.tensor,
+                        nib_gemm_names[request->gemm]);
     for (int gemm = 0; gemm < NIB_GEMMS; gemm++) {
         view.gemm = (enum nib_gemm)gemm;
         if (request->gemm != NIB_GEMM_NONE && request->gemm != view.gemm) continue;
@@ -321,7 +323,8 @@ static enum nib_status prepare(struct nib_bias_result *result, const struct nib_
         result->element[i].text = "";
     }
     for (size_t i = 0; i < result->rotations; i++)
-        snprintf(result->rotation_name[i], sizeof *result->rotation_name, "%s", nib_rotation_name(request->rotations[i]));
+        snprintf(result->rotation_name[i], sizeof *result->rotation_name, "%s",
+                 nib_rotation_name(request->rotations[i]));
     return NIB_OK;
 }
 
@@ -332,7 +335,8 @@ enum nib_status nib_bias_run(const struct nib_bias_request *request, struct nib_
     struct work work = {.request = request, .result = result};
     enum nib_status status = prepare(result, request, error);
     if (status == NIB_OK) status = collect(result, request, error);
-    for (size_t i = 0; status == NIB_OK && i < result->views; i++) status = check_rotations(request, &result->view[i], error);
+    for (size_t i = 0; status == NIB_OK && i < result->views; i++)
+        status = check_rotations(request, &result->view[i], error);
     size_t each = result->quantizers * result->rotations;
     if (status == NIB_OK) {
         result->entry = nib_alloc(result->views * each, sizeof *result->entry, "results", error);
@@ -354,7 +358,8 @@ enum nib_status nib_bias_check(const struct nib_bias_request *request, struct ni
     if (result == NULL) return NIB_ENOMEM;
     enum nib_status status = prepare(result, request, error);
     if (status == NIB_OK) status = collect(result, request, error);
-    for (size_t i = 0; status == NIB_OK && i < result->views; i++) status = check_rotations(request, &result->view[i], error);
+    for (size_t i = 0; status == NIB_OK && i < result->views; i++)
+        status = check_rotations(request, &result->view[i], error);
     nib_bias_result_free(result);
     return status;
 }

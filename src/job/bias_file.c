@@ -69,7 +69,8 @@ static void begin_group(struct writer *w, const char *group) {
         w->texts[v] = labels[v];
     }
     if (w->status == NIB_OK)
-        w->status = nib_result_text_scale(w->file, group, "view", "tensor and axis of reduction", w->texts, w->views, w->error);
+        w->status =
+            nib_result_text_scale(w->file, group, "view", "tensor and axis of reduction", w->texts, w->views, w->error);
     for (size_t q = 0; q < w->quantizers; q++) w->texts[q] = nib_bias_quantizer_name(w->bias, q);
     if (w->status == NIB_OK)
         w->status = nib_result_text_scale(w->file, group, "quantizer", "quantizer", w->texts, w->quantizers, w->error);
@@ -102,7 +103,8 @@ static void put_statistics(struct writer *w, const char *group, int which) {
     static const struct {
         const char *name, *error_name, *units, *long_name, *error_long_name;
     } rows[] = {
-#define ROW(field, heading, units, digits, long_name) {#field, #field "_se", units, long_name, "standard error: " long_name},
+#define ROW(field, heading, units, digits, long_name)                                                                  \
+    {#field, #field "_se", units, long_name, "standard error: " long_name},
         NIB_STATISTIC_LIST(ROW)
 #undef ROW
     };
@@ -160,8 +162,9 @@ static void put_levels(struct writer *w) {
 static void put_scales(struct writer *w) {
     begin_group(w, "scales");
     if (w->status == NIB_OK)
-        w->status = nib_result_index_scale(w->file, "scales", "scale_bin", "code of an 8-bit scale, exponent field of a wider one",
-                                           NIB_SCALE_BINS, w->error);
+        w->status =
+            nib_result_index_scale(w->file, "scales", "scale_bin",
+                                   "code of an 8-bit scale, exponent field of a wider one", NIB_SCALE_BINS, w->error);
     for (size_t i = 0; i < w->views * w->quantizers * w->rotations * NIB_SCALE_BINS; i++)
         w->integers[i] = (int64_t)entry_at(w, i / NIB_SCALE_BINS)->scale_count[i % NIB_SCALE_BINS];
     put(w, "scales", "blocks", "1", "blocks by decode scale", NIB_RESULT_I64, 4, w->integers);
@@ -175,7 +178,8 @@ enum nib_status nib_bias_store(const struct nib_bias_result *bias, struct nib_re
     w.integers = nib_alloc(count, sizeof *w.integers, "results", error);
     w.reals = nib_alloc(count, sizeof *w.reals, "results", error);
     struct nib_table *summary = NULL;
-    w.status = w.texts == NULL || w.integers == NULL || w.reals == NULL ? NIB_ENOMEM : nib_bias_summary(bias, &summary, error);
+    w.status =
+        w.texts == NULL || w.integers == NULL || w.reals == NULL ? NIB_ENOMEM : nib_bias_summary(bias, &summary, error);
     if (w.status == NIB_OK) w.status = nib_result_table(file, "summary", summary, error);
     if (w.status == NIB_OK) {
         begin_group(&w, "tensors");

@@ -117,7 +117,8 @@ static enum nib_status summarize(const struct nib_bias_result *result, name_of *
     return status;
 }
 
-enum nib_status nib_bias_summary(const struct nib_bias_result *result, struct nib_table **out, struct nib_error *error) {
+enum nib_status nib_bias_summary(const struct nib_bias_result *result, struct nib_table **out,
+                                 struct nib_error *error) {
     return summarize(result, nib_bias_class_of, out, error);
 }
 
@@ -168,6 +169,6 @@ void nib_bias_headline(const struct nib_bias_result *result, char *out, size_t s
     else
         used = (size_t)snprintf(out, size, "By rotation (%s) %s and %s on %s", rotation, first, second, label);
     if (views > 1 && used < size)
-        snprintf(out + used, size - used, ": the largest %s of %zu %s", quantizers == 1 ? "change" : "difference", views,
-                 nib_bias_view_at(result, best)->gemm == NIB_GEMM_NONE ? "tensors" : "operands");
+        snprintf(out + used, size - used, ": the largest %s of %zu %s", quantizers == 1 ? "change" : "difference",
+                 views, nib_bias_view_at(result, best)->gemm == NIB_GEMM_NONE ? "tensors" : "operands");
 }

@@ -15,13 +15,15 @@ static void fill(const void *self, uint64_t seed, uint64_t first, size_t count, 
     nib_distribution_fill(self, seed, first, count, 1, out);
 }
 
-void nib_chain_treat(struct nib_chain *chain, const struct nib_quantizer *quantizer, const struct nib_rotation *rotation) {
+void nib_chain_treat(struct nib_chain *chain, const struct nib_quantizer *quantizer,
+                     const struct nib_rotation *rotation) {
     for (int slot = 0; slot < NIB_SLOTS; slot++) chain->operand[slot] = (struct nib_chain_operand){quantizer, rotation};
 }
 
 enum nib_status nib_chain_follow(struct nib_chain *chain, const struct nib_recipe *recipe, struct nib_error *error) {
     if (recipe->slot[NIB_SLOT_FPROP_W].method == NIB_METHOD_TERNARY)
-        return nib_fail(error, NIB_EINVAL, "recipe %s: chains have no ternary weights; nibble stack has", nib_recipe_name(recipe));
+        return nib_fail(error, NIB_EINVAL, "recipe %s: chains have no ternary weights; nibble stack has",
+                        nib_recipe_name(recipe));
     for (int slot = 0; slot < NIB_SLOTS; slot++)
         chain->operand[slot] = (struct nib_chain_operand){nib_recipe_quantizer(recipe, (enum nib_slot)slot),
                                                           nib_recipe_rotation(recipe, (enum nib_slot)slot)};
@@ -103,7 +105,8 @@ void nib_chain_summary_free(struct nib_chain_summary *summary) {
     *summary = (struct nib_chain_summary){0};
 }
 
-void nib_chain_row(struct nib_table *table, size_t row, size_t at, const struct nib_chain_summary *summary, size_t record) {
+void nib_chain_row(struct nib_table *table, size_t row, size_t at, const struct nib_chain_summary *summary,
+                   size_t record) {
     const struct nib_chain_record *r = &summary->record[record];
     nib_table_set_integer(table, row, at + NIB_CHAIN_DEPTH, r->depth);
     nib_table_set_text(table, row, at + NIB_CHAIN_PASS, nib_pass_name(r->pass));

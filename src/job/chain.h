@@ -29,10 +29,12 @@ NIB_CHECK enum nib_status nib_chain_summarize(const struct nib_chain_request *re
 void nib_chain_summary_free(struct nib_chain_summary *summary);
 
 /* The same quantizer and rotation for every operand. */
-void nib_chain_treat(struct nib_chain *chain, const struct nib_quantizer *quantizer, const struct nib_rotation *rotation);
+void nib_chain_treat(struct nib_chain *chain, const struct nib_quantizer *quantizer,
+                     const struct nib_rotation *rotation);
 
 /* Those of a recipe; what else it says is left out, but for weights without a quantizer, which are refused. */
-NIB_CHECK enum nib_status nib_chain_follow(struct nib_chain *chain, const struct nib_recipe *recipe, struct nib_error *error);
+NIB_CHECK enum nib_status nib_chain_follow(struct nib_chain *chain, const struct nib_recipe *recipe,
+                                           struct nib_error *error);
 /* "linear", "relu", "silu", "swiglu", NULL: enum nib_chain_activation. */
 extern const char *const nib_chain_activation_names[];
 /* "own", "sr", NULL: the choices of `stochastic`. */
@@ -52,6 +54,7 @@ NIB_CHECK enum nib_status nib_chain_quantizer(const char *name, bool stochastic,
         NIB_CHAIN_LIST(NIB_CHAIN_COLUMN)
 enum { NIB_CHAIN_DEPTH, NIB_CHAIN_PASS, NIB_CHAIN_GEMM, NIB_CHAIN_FIRST };
 /* Fills in these columns of a row, the first of which is `at`. */
-void nib_chain_row(struct nib_table *table, size_t row, size_t at, const struct nib_chain_summary *summary, size_t record);
+void nib_chain_row(struct nib_table *table, size_t row, size_t at, const struct nib_chain_summary *summary,
+                   size_t record);
 
 #endif

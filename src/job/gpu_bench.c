@@ -28,8 +28,8 @@ static double alone(const struct nib_gpu_timing *timings, size_t count, const ch
     return NAN;
 }
 
-static enum nib_status add_shape(const struct nib_gpu *gpu, size_t rows, size_t cols, int repetitions, struct nib_table *table,
-                                 struct nib_error *error) {
+static enum nib_status add_shape(const struct nib_gpu *gpu, size_t rows, size_t cols, int repetitions,
+                                 struct nib_table *table, struct nib_error *error) {
     struct nib_gpu_timing timings[64];
     char message[256] = "", shape[48];
     size_t count = 0;
@@ -52,8 +52,8 @@ static enum nib_status add_shape(const struct nib_gpu *gpu, size_t rows, size_t 
     return NIB_OK;
 }
 
-enum nib_status nib_gpu_bench_run(const struct nib_gpu *gpu, const size_t (*shapes)[2], size_t shape_count, int repetitions,
-                                  struct nib_table **out, struct nib_error *error) {
+enum nib_status nib_gpu_bench_run(const struct nib_gpu *gpu, const size_t (*shapes)[2], size_t shape_count,
+                                  int repetitions, struct nib_table **out, struct nib_error *error) {
     struct nib_table *table;
     enum nib_status status = nib_table_new("gpu_bench", columns, COLUMNS, &table, error);
     if (status != NIB_OK) return status;

@@ -11,7 +11,8 @@
 #include "job/gpu_check.h"
 #include "job/gpu_products.h"
 
-enum nib_status nib_gpu_check_rotation_unit(const struct nib_gpu *gpu, const struct nib_unit **out, struct nib_error *error) {
+enum nib_status nib_gpu_check_rotation_unit(const struct nib_gpu *gpu, const struct nib_unit **out,
+                                            struct nib_error *error) {
     struct nib_gpu_device device;
     char message[256] = "";
     enum nib_operand a, b;
@@ -41,7 +42,8 @@ static void batch_free(struct batch *t) {
     free(t->b_scales);
 }
 
-static enum nib_status batch_make(const struct nib_gpu_mma *mma, size_t tiles, unsigned k_steps, struct batch *out, struct nib_error *error) {
+static enum nib_status batch_make(const struct nib_gpu_mma *mma, size_t tiles, unsigned k_steps, struct batch *out,
+                                  struct nib_error *error) {
     struct batch t = {.tiles = tiles, .rows_a = tiles * mma->m, .rows_b = tiles * mma->n, .k = (size_t)mma->k * k_steps,
                       .outputs = tiles * mma->m * mma->n, .m = mma->m, .k_steps = k_steps};
     size_t row = 32 * (size_t)k_steps, accumulators = t.outputs * mma->accumulator_bits / 8;
@@ -54,13 +56,14 @@ static enum nib_status batch_make(const struct nib_gpu_mma *mma, size_t tiles, u
     t.a_scales = nib_alloc_raw(t.rows_a * t.per_row, 1, "scales of A", error);
     t.b_scales = nib_alloc_raw(t.rows_b * t.per_row, 1, "scales of B", error);
     *out = t;
-    bool all = t.a != NULL && t.b != NULL && t.c != NULL && t.device != NULL && t.emulator != NULL && t.a_scales != NULL && t.b_scales != NULL;
+    bool all = t.a != NULL && t.b != NULL && t.c != NULL && t.device != NULL && t.emulator != NULL &&
+               t.a_scales != NULL && t.b_scales != NULL;
     return all ? NIB_OK : NIB_ENOMEM;
 }
 
 /* The model's D, tile by tile. */
-static enum nib_status emulate(const struct nib_unit *unit, enum nib_operand a, enum nib_operand b, const struct batch *t,
-                               unsigned accumulator_bytes, struct nib_error *error) {
+static enum nib_status emulate(const struct nib_unit *unit, enum nib_operand a, enum nib_operand b,
+                               const struct batch *t, unsigned accumulator_bytes, struct nib_error *error) {
     const size_t row = 32 * (size_t)t->k_steps, per_tile = t->m * 8 * (size_t)accumulator_bytes;
     enum nib_status worst = NIB_OK;
 #pragma omp parallel for schedule(dynamic, 16)
@@ -71,8 +74,9 @@ static enum nib_status emulate(const struct nib_unit *unit, enum nib_operand a, 
             left.scales = t->a_scales + i * t->m * t->per_row;
             right.scales = t->b_scales + i * 8 * t->per_row;
         }
-        enum nib_status status = nib_unit_multiply(unit, &left, &right, t->m, 8, t->k, (char *)t->c + i * per_tile, 8,
-                                                   &(struct nib_unit_options){.threads = 1}, (char *)t->emulator + i * per_tile, 8, NULL);
+        enum nib_status status =
+            nib_unit_multiply(unit, &left, &right, t->m, 8, t->k, (char *)t->c + i * per_tile, 8,
+                              &(struct nib_unit_options){.threads = 1}, (char *)t->emulator + i * per_tile, 8, NULL);
         if (status != NIB_OK) {
 #pragma omp critical
             worst = status;
@@ -93,13 +97,14 @@ static void compare(const struct batch *t, unsigned bytes, struct nib_gpu_counts
         memcpy(&e, (char *)t->emulator + i * bytes, bytes);
         if (d == e) continue;
         counts->values++;
-        nib_gpu_counts_note(counts, "output (%zu, %zu) of tile %zu, %u instructions: device %0*X, model %0*X", i / 8 % t->m, i % 8,
-                            i / (8 * t->m), t->k_steps, (int)bytes * 2, d, (int)bytes * 2, e);
+        nib_gpu_counts_note(counts, "output (%zu, %zu) of tile %zu, %u instructions: device %0*X, model %0*X",
+                            i / 8 % t->m, i % 8, i / (8 * t->m), t->k_steps, (int)bytes * 2, d, (int)bytes * 2, e);
     }
 }
 
-static enum nib_status run_set(const struct nib_gpu_check_request *request, const struct nib_gpu_mma *mma, const struct nib_unit *unit,
-                               enum nib_operand a, enum nib_operand b, enum nib_gpu_operands set, unsigned k_steps, size_t outputs,
+static enum nib_status run_set(const struct nib_gpu_check_request *request, const struct nib_gpu_mma *mma,
+                               const struct nib_unit *unit, enum nib_operand a, enum nib_operand b,
+                               enum nib_gpu_operands set, unsigned k_steps, size_t outputs,
                                struct nib_gpu_counts *counts, struct nib_error *error) {
     struct batch t;
     char message[256] = "";
@@ -111,8 +116,10 @@ static enum nib_status run_set(const struct nib_gpu_check_request *request, cons
         nib_gpu_accumulators_fill(set, unit->accumulator, seed, t.outputs, t.c);
         nib_gpu_scales_fill(set, unit->scale, seed + 1, t.rows_a * t.per_row, t.a_scales);
         nib_gpu_scales_fill(set, unit->scale, seed + 2, t.rows_b * t.per_row, t.b_scales);
-        status = nib_gpu_status(request->gpu->plugin->mma(mma->name, t.tiles, k_steps, t.a, t.b, t.c, t.per_row == 0 ? NULL : t.a_scales,
-                                                          t.per_row == 0 ? NULL : t.b_scales, t.device, message, sizeof message), message, error);
+        status = nib_gpu_status(
+            request->gpu->plugin->mma(mma->name, t.tiles, k_steps, t.a, t.b, t.c, t.per_row == 0 ? NULL : t.a_scales,
+                                      t.per_row == 0 ? NULL : t.b_scales, t.device, message, sizeof message),
+            message, error);
     }
     if (status == NIB_OK) status = emulate(unit, a, b, &t, mma->accumulator_bits / 8, error);
     if (status == NIB_OK) compare(&t, mma->accumulator_bits / 8, counts);
@@ -120,15 +127,17 @@ static enum nib_status run_set(const struct nib_gpu_check_request *request, cons
     return status;
 }
 
-static enum nib_status run_instruction(const struct nib_gpu_check_request *request, struct nib_table *report, const struct nib_gpu_mma *mma,
-                                       int major, struct nib_error *error) {
+static enum nib_status run_instruction(const struct nib_gpu_check_request *request, struct nib_table *report,
+                                       const struct nib_gpu_mma *mma, int major, struct nib_error *error) {
     static const unsigned steps[] = {1, 2, 5};
     enum nib_operand a, b;
     const struct nib_unit *unit;
     struct nib_gpu_case what = {"mma", mma->name, "", "", "", "", ""};
     const char *name = nib_gpu_unit_of(mma->name, major, &a, &b);
     if (!mma->runs_here) return nib_gpu_report_skip(report, &what, NIB_GPU_NOT_RUN, mma->why_not, error);
-    if (name == NULL) return nib_gpu_report_skip(report, &what, "no emulator counterpart yet", "no model of this instruction on this device", error);
+    if (name == NULL)
+        return nib_gpu_report_skip(report, &what, "no emulator counterpart yet",
+                                   "no model of this instruction on this device", error);
     enum nib_status status = nib_unit_open(name, &unit, error);
     if (status != NIB_OK) return status;
     size_t outputs = request->small ? 1024 : request->full ? 700000 : 24000; /* a set and chain length; 18 of them */
@@ -138,17 +147,20 @@ static enum nib_status run_instruction(const struct nib_gpu_check_request *reque
             status = run_set(request, mma, unit, a, b, (enum nib_gpu_operands)set, steps[i], outputs, &counts, error);
         what.inputs = nib_gpu_operands_names[set];
         what.type = unit->name;
-        status = status == NIB_OK ? nib_gpu_report_add(report, &what, &counts, error) : nib_gpu_report_failure(report, &what, status, error);
+        status = status == NIB_OK ? nib_gpu_report_add(report, &what, &counts, error)
+                                  : nib_gpu_report_failure(report, &what, status, error);
     }
     nib_unit_close(unit);
     return status;
 }
 
-enum nib_status nib_gpu_check_products(const struct nib_gpu_check_request *request, struct nib_table *report, struct nib_error *error) {
+enum nib_status nib_gpu_check_products(const struct nib_gpu_check_request *request, struct nib_table *report,
+                                       struct nib_error *error) {
     struct nib_gpu_device device;
     struct nib_gpu_mma mma;
     char message[256] = "";
-    enum nib_status status = nib_gpu_status(request->gpu->plugin->device(&device, message, sizeof message), message, error);
+    enum nib_status status =
+        nib_gpu_status(request->gpu->plugin->device(&device, message, sizeof message), message, error);
     for (unsigned i = 0; status == NIB_OK && request->gpu->plugin->mma_list(i, &mma) == NIB_GPU_OK; i++) {
         if (request->progress != NULL) request->progress(request->context, mma.name, i, 22);
         status = run_instruction(request, report, &mma, device.major, error);
@@ -166,8 +178,9 @@ struct product {
 };
 
 /* D of the model: one chain, or a sum of chains; then the output type. */
-static enum nib_status model(const struct product *p, const struct nib_unit *unit, const void *a, const void *b, size_t m, size_t n,
-                             size_t k, int threads, float *d, float *part, struct nib_error *error) {
+static enum nib_status model(const struct product *p, const struct nib_unit *unit, const void *a, const void *b,
+                             size_t m, size_t n, size_t k, int threads, float *d, float *part,
+                             struct nib_error *error) {
     enum nib_operand operand = p->fp8 ? NIB_OPERAND_E4M3 : NIB_OPERAND_BF16;
     size_t element = p->fp8 ? 1 : 2, chunk = p->promotion == 0 ? k : p->promotion;
     memset(d, 0, m * n * sizeof *d);
@@ -175,8 +188,9 @@ static enum nib_status model(const struct product *p, const struct nib_unit *uni
         size_t length = k - at < chunk ? k - at : chunk;
         struct nib_unit_matrix left = {operand, (const char *)a + at * element, k * element, NULL, 0};
         struct nib_unit_matrix right = {operand, (const char *)b + at * element, k * element, NULL, 0};
-        enum nib_status status = nib_unit_multiply(unit, &left, &right, m, n, length, NULL, 0, &(struct nib_unit_options){.threads = threads},
-                                                   p->promotion == 0 ? d : part, n, error);
+        enum nib_status status =
+            nib_unit_multiply(unit, &left, &right, m, n, length, NULL, 0,
+                              &(struct nib_unit_options){.threads = threads}, p->promotion == 0 ? d : part, n, error);
         if (status != NIB_OK) return status;
         struct nib_fpenv saved = nib_fpenv_enter();
         if (p->promotion != 0)
@@ -186,19 +200,23 @@ static enum nib_status model(const struct product *p, const struct nib_unit *uni
     return NIB_OK;
 }
 
-static enum nib_status run_product(const struct nib_gpu_check_request *request, const struct product *p, const struct nib_unit *unit,
-                                   size_t m, size_t n, size_t k, enum nib_gpu_operands set, struct nib_gpu_counts *counts, struct nib_error *error) {
+static enum nib_status run_product(const struct nib_gpu_check_request *request, const struct product *p,
+                                   const struct nib_unit *unit, size_t m, size_t n, size_t k, enum nib_gpu_operands set,
+                                   struct nib_gpu_counts *counts, struct nib_error *error) {
     const size_t element = p->fp8 ? 1 : 2, bytes = p->bf16_output ? 2 : 4;
     enum nib_operand operand = p->fp8 ? NIB_OPERAND_E4M3 : NIB_OPERAND_BF16;
     char message[256] = "";
     void *a = nib_alloc_raw(m * k, element, "A", error), *b = nib_alloc_raw(n * k, element, "B", error);
     char *device = nib_alloc_raw(m * n, bytes, "D", error);
     float *d = nib_alloc_raw(m * n, sizeof *d, "D", error), *part = nib_alloc_raw(m * n, sizeof *part, "D", error);
-    enum nib_status status = a == NULL || b == NULL || device == NULL || d == NULL || part == NULL ? NIB_ENOMEM : NIB_OK;
+    enum nib_status status =
+        a == NULL || b == NULL || device == NULL || d == NULL || part == NULL ? NIB_ENOMEM : NIB_OK;
     if (status == NIB_OK) {
         nib_gpu_operands_fill(set, operand, false, request->seed + m, m, k, a);
         nib_gpu_operands_fill(set, operand, true, request->seed + n, n, k, b);
-        status = nib_gpu_status(request->gpu->plugin->cublaslt(p->fp8, p->fast, p->bf16_output, m, n, k, a, b, device, message, sizeof message), message, error);
+        status = nib_gpu_status(request->gpu->plugin->cublaslt(p->fp8, p->fast, p->bf16_output, m, n, k, a, b, device,
+                                                               message, sizeof message),
+                                message, error);
     }
     if (status == NIB_OK) status = model(p, unit, a, b, m, n, k, request->threads, d, part, error);
     for (size_t i = 0; status == NIB_OK && i < m * n; i++) {
@@ -207,7 +225,8 @@ static enum nib_status run_product(const struct nib_gpu_check_request *request, 
         bool nan = nib_bits_are_nan(bits) && nib_bits_are_nan(p->bf16_output ? got << 16 : got);
         if (got == want || nan) continue; /* the epilogue's multiplication by alpha may give a NaN of its own */
         counts->values++;
-        nib_gpu_counts_note(counts, "output (%zu, %zu) of %zux%zux%zu: device %X, chain %X", i / n, i % n, m, n, k, got, want);
+        nib_gpu_counts_note(counts, "output (%zu, %zu) of %zux%zux%zu: device %X, chain %X", i / n, i % n, m, n, k, got,
+                            want);
     }
     if (status == NIB_OK) {
         counts->calls++;
@@ -221,7 +240,8 @@ static enum nib_status run_product(const struct nib_gpu_check_request *request, 
     return status;
 }
 
-enum nib_status nib_gpu_check_cublaslt(const struct nib_gpu_check_request *request, struct nib_table *report, struct nib_error *error) {
+enum nib_status nib_gpu_check_cublaslt(const struct nib_gpu_check_request *request, struct nib_table *report,
+                                       struct nib_error *error) {
     static const struct product products[] = {
         {"bf16, f32 output", 0, 0, 0, "hopper-wgmma-16bit-f32", 0},
         {"bf16, bf16 output", 0, 0, 1, "hopper-wgmma-16bit-f32", 0},
@@ -232,17 +252,20 @@ enum nib_status nib_gpu_check_cublaslt(const struct nib_gpu_check_request *reque
     static const size_t shapes[][3] = {{128, 128, 256}, {256, 384, 1024}, {512, 512, 2048}, {1024, 768, 512}};
     struct nib_gpu_device device;
     char message[256] = "";
-    enum nib_status status = nib_gpu_status(request->gpu->plugin->device(&device, message, sizeof message), message, error);
+    enum nib_status status =
+        nib_gpu_status(request->gpu->plugin->device(&device, message, sizeof message), message, error);
     for (size_t i = 0; i < sizeof products / sizeof *products && status == NIB_OK; i++) {
         struct nib_gpu_case what = {"cublaslt", products[i].name, "", "", "", "", ""};
         const struct nib_unit *unit;
         if (request->progress != NULL) request->progress(request->context, products[i].name, i, 5);
         if (device.cublaslt == 0) {
-            status = nib_gpu_report_skip(report, &what, NIB_GPU_NOT_RUN, "cuBLASLt was not found on this machine", error);
+            status =
+                nib_gpu_report_skip(report, &what, NIB_GPU_NOT_RUN, "cuBLASLt was not found on this machine", error);
             continue;
         }
         if (device.major != 9) {
-            status = nib_gpu_report_skip(report, &what, "no emulator counterpart yet", "the kernels that cuBLASLt takes are known for Hopper only", error);
+            status = nib_gpu_report_skip(report, &what, "no emulator counterpart yet",
+                                         "the kernels that cuBLASLt takes are known for Hopper only", error);
             continue;
         }
         status = nib_unit_open(products[i].unit, &unit, error);
@@ -251,8 +274,8 @@ enum nib_status nib_gpu_check_cublaslt(const struct nib_gpu_check_request *reque
             struct nib_gpu_counts counts = {0};
             for (size_t s = 0; s < (request->small ? 1 : 4) && status == NIB_OK; s++)
                 for (int repeat = 0; repeat < (request->full ? 3 : 1) && status == NIB_OK; repeat++)
-                    status = run_product(request, &products[i], unit, shapes[s][0], shapes[s][1] + 16 * (size_t)repeat, shapes[s][2],
-                                         (enum nib_gpu_operands)set, &counts, error);
+                    status = run_product(request, &products[i], unit, shapes[s][0], shapes[s][1] + 16 * (size_t)repeat,
+                                         shapes[s][2], (enum nib_gpu_operands)set, &counts, error);
             what.inputs = nib_gpu_operands_names[set];
             what.type = unit->name;
             if (status == NIB_OK) {

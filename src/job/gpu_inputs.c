@@ -26,7 +26,8 @@ void nib_gpu_tensor_free(struct nib_gpu_tensor *tensor) {
     tensor->data = NULL;
 }
 
-static enum nib_status allocate(enum nib_dtype dtype, size_t rows, size_t cols, struct nib_gpu_tensor *out, struct nib_error *error) {
+static enum nib_status allocate(enum nib_dtype dtype, size_t rows, size_t cols, struct nib_gpu_tensor *out,
+                                struct nib_error *error) {
     void *data = nib_alloc_raw(rows * cols, bytes_of(dtype), "an input of the check", error);
     if (data == NULL) return NIB_ENOMEM;
     *out = (struct nib_gpu_tensor){{data, dtype, rows, cols, cols}, data};
@@ -40,7 +41,8 @@ static void store(const struct nib_gpu_tensor *t, size_t i, uint32_t bits) {
         ((uint16_t *)t->data)[i] = t->view.dtype == NIB_BF16 ? nib_bf16_of_bits(bits) : nib_f16_of_bits(bits);
 }
 
-enum nib_status nib_gpu_tensor_cast(struct nib_view from, enum nib_dtype dtype, struct nib_gpu_tensor *out, struct nib_error *error) {
+enum nib_status nib_gpu_tensor_cast(struct nib_view from, enum nib_dtype dtype, struct nib_gpu_tensor *out,
+                                    struct nib_error *error) {
     struct nib_gpu_tensor t;
     enum nib_status status = allocate(dtype, from.rows, from.cols, &t, error);
     if (status != NIB_OK) return status;
@@ -119,17 +121,21 @@ static uint32_t step_bits(uint32_t pattern, int steps) { return (uint32_t)((int6
 static enum nib_status make_ties(const struct nib_quantizer *quantizer, enum nib_axis axis, uint64_t seed, int threads,
                                  struct nib_gpu_tensor *t, struct nib_error *error) {
     struct nib_quantized q;
-    enum nib_status status = nib_quantized_alloc(quantizer, t->view.rows, t->view.cols, axis, NIB_WANT_SCALES, &q, error);
+    enum nib_status status =
+        nib_quantized_alloc(quantizer, t->view.rows, t->view.cols, axis, NIB_WANT_SCALES, &q, error);
     if (status != NIB_OK) return status;
-    status = nib_quantize(quantizer, t->view, &(struct nib_quantize_options){.axis = axis, .threads = threads}, &q, error);
+    status =
+        nib_quantize(quantizer, t->view, &(struct nib_quantize_options){.axis = axis, .threads = threads}, &q, error);
     struct nib_block block = *quantizer->block;
     float threshold[NIB_THRESHOLDS];
     unsigned count = 0;
     for (unsigned i = 0; i < NIB_THRESHOLDS; i++)
-        if (quantizer->rule.threshold[i] != INT32_MAX) threshold[count++] = nib_float_of_bits(nib_bits_of_key(quantizer->rule.threshold[i]));
+        if (quantizer->rule.threshold[i] != INT32_MAX)
+            threshold[count++] = nib_float_of_bits(nib_bits_of_key(quantizer->rule.threshold[i]));
     for (size_t r = 0; r < t->view.rows && status == NIB_OK; r++)
         for (size_t c = 0; c < t->view.cols; c++) {
-            size_t i = r * t->view.cols + c, across = axis == NIB_ALONG_COLS ? r : c, along = axis == NIB_ALONG_COLS ? c : r;
+            size_t i = r * t->view.cols + c, across = axis == NIB_ALONG_COLS ? r : c,
+                   along = axis == NIB_ALONG_COLS ? c : r;
             size_t at = across / block.block_rows * q.scale_cols + along / block.block_cols;
             uint32_t stored = 0;
             memcpy(&stored, q.scales + at * q.scale_bytes, q.scale_bytes);
@@ -145,16 +151,17 @@ static enum nib_status make_ties(const struct nib_quantizer *quantizer, enum nib
             } else {
                 uint16_t *p = (uint16_t *)t->data + i;
                 *p = t->view.dtype == NIB_BF16 ? nib_bf16_of_bits(tie) : nib_f16_of_bits(tie);
-                if ((*p & 0x7FFF) > 2 && (*p & 0x7FFF) < (t->view.dtype == NIB_BF16 ? 0x7F7D : 0x7BFD)) *p = (uint16_t)step_bits(*p, steps);
+                if ((*p & 0x7FFF) > 2 && (*p & 0x7FFF) < (t->view.dtype == NIB_BF16 ? 0x7F7D : 0x7BFD))
+                    *p = (uint16_t)step_bits(*p, steps);
             }
         }
     nib_quantized_free(&q);
     return status;
 }
 
-enum nib_status nib_gpu_inputs_make(enum nib_gpu_inputs set, enum nib_dtype dtype, size_t rows, size_t cols, uint64_t seed,
-                                    int threads, const struct nib_quantizer *quantizer, enum nib_axis axis,
-                                    struct nib_gpu_tensor *out, struct nib_error *error) {
+enum nib_status nib_gpu_inputs_make(enum nib_gpu_inputs set, enum nib_dtype dtype, size_t rows, size_t cols,
+                                    uint64_t seed, int threads, const struct nib_quantizer *quantizer,
+                                    enum nib_axis axis, struct nib_gpu_tensor *out, struct nib_error *error) {
     const size_t count = rows * cols;
     if (count < 1 << 17) threads = 1;
     struct nib_distribution distribution;

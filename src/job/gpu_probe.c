@@ -22,12 +22,33 @@ const struct nib_gpu_probe_product nib_gpu_probe_products[NIB_GPU_PROBE_PRODUCTS
 };
 
 /* Every file that this module creates, so that a failure can take them away again. */
-static const char *const files[] = {
-    "probe.cu", "README.md", "e2m1.x", "sr.x", "sr.rbits", "nvfp4.a", "nvfp4.b", "nvfp4.c", "nvfp4.a-scales", "nvfp4.b-scales",
-    "mxfp4.a", "mxfp4.b", "mxfp4.c", "mxfp4.a-scales", "mxfp4.b-scales", "mxfp8.a", "mxfp8.b", "mxfp8.c", "mxfp8.a-scales", "mxfp8.b-scales",
-    NIB_GPU_PROBE_CUBLASLT ".a", NIB_GPU_PROBE_CUBLASLT ".b", NIB_GPU_PROBE_CUBLASLT ".a-scales", NIB_GPU_PROBE_CUBLASLT ".b-scales"};
+static const char *const files[] = {"probe.cu",
+                                    "README.md",
+                                    "e2m1.x",
+                                    "sr.x",
+                                    "sr.rbits",
+                                    "nvfp4.a",
+                                    "nvfp4.b",
+                                    "nvfp4.c",
+                                    "nvfp4.a-scales",
+                                    "nvfp4.b-scales",
+                                    "mxfp4.a",
+                                    "mxfp4.b",
+                                    "mxfp4.c",
+                                    "mxfp4.a-scales",
+                                    "mxfp4.b-scales",
+                                    "mxfp8.a",
+                                    "mxfp8.b",
+                                    "mxfp8.c",
+                                    "mxfp8.a-scales",
+                                    "mxfp8.b-scales",
+                                    NIB_GPU_PROBE_CUBLASLT ".a",
+                                    NIB_GPU_PROBE_CUBLASLT ".b",
+                                    NIB_GPU_PROBE_CUBLASLT ".a-scales",
+                                    NIB_GPU_PROBE_CUBLASLT ".b-scales"};
 
-static enum nib_status write_file(const char *folder, const char *name, const void *data, size_t size, struct nib_error *error) {
+static enum nib_status write_file(const char *folder, const char *name, const void *data, size_t size,
+                                  struct nib_error *error) {
     char path[4200];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "wbx");
@@ -48,7 +69,8 @@ static enum nib_status write_numbers(const char *folder, uint64_t seed, struct n
     size_t n = 0;
     for (int i = 0; i < 7; i++)
         for (int step = -4; step <= 4; step++)
-            for (uint32_t sign = 0; sign < 2; sign++) x[n++] = (uint32_t)((int32_t)nib_bits_of_float(borders[i]) + step) | sign << 31;
+            for (uint32_t sign = 0; sign < 2; sign++)
+                x[n++] = (uint32_t)((int32_t)nib_bits_of_float(borders[i]) + step) | sign << 31;
     for (uint32_t half = 0; half < BF16; half++) x[n++] = half << 16;
     for (size_t i = 0; i < RANDOM; i++) x[n++] = nib_philox(seed, i, 200).word[0];
     enum nib_status status = write_file(folder, "e2m1.x", x, COUNT * sizeof *x, error);
@@ -56,20 +78,24 @@ static enum nib_status write_numbers(const char *folder, uint64_t seed, struct n
     return status;
 }
 
-/* Every random byte against numbers in all cells: near the levels, between them, and with few and many discarded bits. */
+/* Every random byte against numbers in all cells: near the levels, between them, and with few and many discarded bits.
+ */
 static enum nib_status write_stochastic(const char *folder, uint64_t seed, struct nib_error *error) {
     enum { FOURS = 1 << 16 };
     static const float levels[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
-    uint32_t *x = nib_alloc_raw(4 * FOURS, sizeof *x, "numbers of the probe", error), *r = nib_alloc_raw(FOURS, sizeof *r, "random bits", error);
+    uint32_t *x = nib_alloc_raw(4 * FOURS, sizeof *x, "numbers of the probe", error),
+             *r = nib_alloc_raw(FOURS, sizeof *r, "random bits", error);
     enum nib_status status = x == NULL || r == NULL ? NIB_ENOMEM : NIB_OK;
     for (size_t i = 0; status == NIB_OK && i < 4 * FOURS; i++) {
         struct nib_philox_block w = nib_philox(seed, i, 201);
         unsigned level = w.word[0] % 7;
         float step = levels[level + 1] - levels[level], y;
         switch (w.word[1] % 4) {
-        case 0: y = levels[level] + step * (float)(w.word[2] % 256) / 256; break;           /* a multiple of 1/256 of the step */
+        case 0: y = levels[level] + step * (float)(w.word[2] % 256) / 256; break; /* a multiple of 1/256 of the step */
         case 1: y = levels[level] + step * (float)(w.word[2] >> 8) * 0x1p-24f; break;        /* anywhere */
-        case 2: y = nib_float_of_bits(nib_bits_of_float(levels[level + 1]) - 1 - w.word[2] % 4); break; /* just below a level */
+        case 2:
+            y = nib_float_of_bits(nib_bits_of_float(levels[level + 1]) - 1 - w.word[2] % 4);
+            break; /* just below a level */
         default: y = 7 * (float)(w.word[2] >> 8) * 0x1p-24f; break;
         }
         x[i] = nib_bits_of_float(y) | (w.word[3] & 0x80000000u);
@@ -83,14 +109,19 @@ static enum nib_status write_stochastic(const char *folder, uint64_t seed, struc
 }
 
 /* The sets of operands one after the other, each of TILES tiles. */
-static enum nib_status write_product(const char *folder, const struct nib_gpu_probe_product *p, uint64_t seed, struct nib_error *error) {
+static enum nib_status write_product(const char *folder, const struct nib_gpu_probe_product *p, uint64_t seed,
+                                     struct nib_error *error) {
     enum { TILES = NIB_GPU_PROBE_TILES, SETS = NIB_GPU_OPERANDS_COUNT };
     const size_t k = (size_t)p->k * NIB_GPU_PROBE_STEPS, row = 32 * NIB_GPU_PROBE_STEPS, per_row = k / p->scale_block;
     const enum nib_unit_scale format = p->scale_block == 16 ? NIB_UNIT_SCALE_UE4M3 : NIB_UNIT_SCALE_UE8M0;
     const struct {
         const char *suffix;
         size_t bytes;            /* of a set */
-    } parts[] = {{"a", TILES * 16 * row}, {"b", TILES * 8 * row}, {"c", TILES * 128 * 4}, {"a-scales", TILES * 16 * per_row}, {"b-scales", TILES * 8 * per_row}};
+    } parts[] = {{"a", TILES * 16 * row},
+                 {"b", TILES * 8 * row},
+                 {"c", TILES * 128 * 4},
+                 {"a-scales", TILES * 16 * per_row},
+                 {"b-scales", TILES * 8 * per_row}};
     enum nib_status status = NIB_OK;
     for (size_t part = 0; part < 5 && status == NIB_OK; part++) {
         char name[64];
@@ -116,19 +147,28 @@ static enum nib_status write_product(const char *folder, const struct nib_gpu_pr
 
 /* One product of the library per set of operands. */
 static enum nib_status write_cublaslt(const char *folder, uint64_t seed, struct nib_error *error) {
-    enum { SIDE = NIB_GPU_PROBE_SIDE, SETS = NIB_GPU_OPERANDS_COUNT, CODES = SIDE * NIB_GPU_PROBE_DEPTH / 2, SCALES = SIDE * NIB_GPU_PROBE_SCALES_PER_ROW };
+    enum {
+        SIDE = NIB_GPU_PROBE_SIDE,
+        SETS = NIB_GPU_OPERANDS_COUNT,
+        CODES = SIDE * NIB_GPU_PROBE_DEPTH / 2,
+        SCALES = SIDE * NIB_GPU_PROBE_SCALES_PER_ROW
+    };
     uint8_t linear[SCALES], *data = nib_alloc_raw(SETS, CODES, "operands of the probe", error);
     enum nib_status status = data == NULL ? NIB_ENOMEM : NIB_OK;
     for (unsigned right = 0; right < 2 && status == NIB_OK; right++) {
         for (size_t set = 0; set < SETS; set++)
-            nib_gpu_operands_fill((enum nib_gpu_operands)set, NIB_OPERAND_E2M1, right, seed + 3, SIDE, NIB_GPU_PROBE_DEPTH, data + set * CODES);
-        status = write_file(folder, right ? NIB_GPU_PROBE_CUBLASLT ".b" : NIB_GPU_PROBE_CUBLASLT ".a", data, SETS * CODES, error);
+            nib_gpu_operands_fill((enum nib_gpu_operands)set, NIB_OPERAND_E2M1, right, seed + 3, SIDE,
+                                  NIB_GPU_PROBE_DEPTH, data + set * CODES);
+        status = write_file(folder, right ? NIB_GPU_PROBE_CUBLASLT ".b" : NIB_GPU_PROBE_CUBLASLT ".a", data,
+                            SETS * CODES, error);
         if (status != NIB_OK) break;
         for (size_t set = 0; set < SETS; set++) {
             nib_gpu_scales_fill((enum nib_gpu_operands)set, NIB_UNIT_SCALE_UE4M3, seed + 4 + right, SCALES, linear);
-            nib_scales_convert(NIB_SCALES_LINEAR, linear, NIB_SCALES_128X4, data + set * SCALES, SIDE, NIB_GPU_PROBE_SCALES_PER_ROW);
+            nib_scales_convert(NIB_SCALES_LINEAR, linear, NIB_SCALES_128X4, data + set * SCALES, SIDE,
+                               NIB_GPU_PROBE_SCALES_PER_ROW);
         }
-        status = write_file(folder, right ? NIB_GPU_PROBE_CUBLASLT ".b-scales" : NIB_GPU_PROBE_CUBLASLT ".a-scales", data, SETS * SCALES, error);
+        status = write_file(folder, right ? NIB_GPU_PROBE_CUBLASLT ".b-scales" : NIB_GPU_PROBE_CUBLASLT ".a-scales",
+                            data, SETS * SCALES, error);
     }
     free(data);
     return status;
@@ -136,12 +176,17 @@ static enum nib_status write_cublaslt(const char *folder, uint64_t seed, struct 
 
 enum nib_status nib_gpu_probe_write(const char *folder, uint64_t seed, struct nib_error *error) {
     bool made = mkdir(folder, 0777) == 0;
-    if (!made && errno != EEXIST) return nib_fail_at(error, NIB_EIO, folder, 0, "cannot be created: %s", strerror(errno));
+    if (!made && errno != EEXIST)
+        return nib_fail_at(error, NIB_EIO, folder, 0, "cannot be created: %s", strerror(errno));
     if (!made && rmdir(folder) != 0) /* removes nothing but an empty folder */
-        return nib_fail_at(error, NIB_EIO, folder, 0, errno == ENOTEMPTY || errno == EEXIST ? "is not empty; give a new folder" : "is no folder that can be used");
-    if (!made && mkdir(folder, 0777) != 0) return nib_fail_at(error, NIB_EIO, folder, 0, "cannot be created: %s", strerror(errno));
+        return nib_fail_at(error, NIB_EIO, folder, 0,
+                           errno == ENOTEMPTY || errno == EEXIST ? "is not empty; give a new folder"
+                                                                 : "is no folder that can be used");
+    if (!made && mkdir(folder, 0777) != 0)
+        return nib_fail_at(error, NIB_EIO, folder, 0, "cannot be created: %s", strerror(errno));
     enum nib_status status = write_file(folder, "probe.cu", nib_gpu_probe_probe_cu, nib_gpu_probe_probe_cu_size, error);
-    if (status == NIB_OK) status = write_file(folder, "README.md", nib_gpu_probe_README_md, nib_gpu_probe_README_md_size, error);
+    if (status == NIB_OK)
+        status = write_file(folder, "README.md", nib_gpu_probe_README_md, nib_gpu_probe_README_md_size, error);
     if (status == NIB_OK) status = write_numbers(folder, seed, error);
     if (status == NIB_OK) status = write_stochastic(folder, seed, error);
     for (size_t i = 0; i < NIB_GPU_PROBE_PRODUCTS && status == NIB_OK; i++)

@@ -8,7 +8,8 @@
 #include "core/philox.h"
 #include "core/scale_codec.h"
 
-const char *const nib_gpu_operands_names[NIB_GPU_OPERANDS_COUNT] = {"random bits", "gaussian", "exponent spread", "cancelling", "subnormals", "specials"};
+const char *const nib_gpu_operands_names[NIB_GPU_OPERANDS_COUNT] = {"random bits", "gaussian",   "exponent spread",
+                                                                    "cancelling",  "subnormals", "specials"};
 
 /* Fields of the floating-point operands, in their own width. */
 struct layout {
@@ -93,7 +94,8 @@ static void put(void *out, unsigned bits, size_t i, uint32_t code) {
         memcpy(bytes + i * (bits / 8), &code, bits / 8);
 }
 
-void nib_gpu_operands_fill(enum nib_gpu_operands set, enum nib_operand format, bool right, uint64_t seed, size_t rows, size_t k, void *out) {
+void nib_gpu_operands_fill(enum nib_gpu_operands set, enum nib_operand format, bool right, uint64_t seed, size_t rows,
+                           size_t k, void *out) {
     const unsigned bits = nib_operand_bits(format);
     const uint64_t stream = (uint64_t)set * 2 + right + 100;
 #pragma omp parallel for schedule(static) if (rows * k > 1 << 17)
@@ -116,11 +118,14 @@ void nib_gpu_operands_fill(enum nib_gpu_operands set, enum nib_operand format, b
     }
 }
 
-void nib_gpu_accumulators_fill(enum nib_gpu_operands set, enum nib_accumulator format, uint64_t seed, size_t count, void *out) {
+void nib_gpu_accumulators_fill(enum nib_gpu_operands set, enum nib_accumulator format, uint64_t seed, size_t count,
+                               void *out) {
 #pragma omp parallel for schedule(static) if (count > 1 << 17)
     for (size_t i = 0; i < count; i++) {
         struct nib_philox_block w = nib_philox(seed, i, 99);
-        float g = ldexpf(gaussian(w.word), set == NIB_GPU_OPERANDS_SPREAD ? (int)(w.word[2] % 40) - 20 : set == NIB_GPU_OPERANDS_SUBNORMAL ? -(int)(w.word[2] % 150) : 2);
+        float g = ldexpf(gaussian(w.word), set == NIB_GPU_OPERANDS_SPREAD      ? (int)(w.word[2] % 40) - 20
+                                           : set == NIB_GPU_OPERANDS_SUBNORMAL ? -(int)(w.word[2] % 150)
+                                                                               : 2);
         bool zero = w.word[3] % 4 == 0;
         uint32_t bits = zero ? (w.word[3] & 0x80000000u) : nib_bits_of_float(g);
         if (set == NIB_GPU_OPERANDS_BITS && !zero) bits = w.word[2];
@@ -135,7 +140,8 @@ void nib_gpu_accumulators_fill(enum nib_gpu_operands set, enum nib_accumulator f
     }
 }
 
-void nib_gpu_scales_fill(enum nib_gpu_operands set, enum nib_unit_scale format, uint64_t seed, size_t count, uint8_t *out) {
+void nib_gpu_scales_fill(enum nib_gpu_operands set, enum nib_unit_scale format, uint64_t seed, size_t count,
+                         uint8_t *out) {
     for (size_t i = 0; i < count; i++) {
         struct nib_philox_block w = nib_philox(seed, i, 98);
         uint32_t r = w.word[0];
@@ -147,7 +153,8 @@ void nib_gpu_scales_fill(enum nib_gpu_operands set, enum nib_unit_scale format, 
             out[i] = (uint8_t)(format == NIB_UNIT_SCALE_UE4M3 ? r % 0x7F : 107 + r % 40);
         else
             out[i] = (uint8_t)(format == NIB_UNIT_SCALE_UE4M3 ? 0x30 + r % 16 : 125 + r % 5);
-        if (set == NIB_GPU_OPERANDS_SPECIAL && w.word[1] % 300 == 0) out[i] = (uint8_t)(format == NIB_UNIT_SCALE_UE4M3 ? 0x7F : 0xFF);
+        if (set == NIB_GPU_OPERANDS_SPECIAL && w.word[1] % 300 == 0)
+            out[i] = (uint8_t)(format == NIB_UNIT_SCALE_UE4M3 ? 0x7F : 0xFF);
         if (set == NIB_GPU_OPERANDS_SPECIAL && w.word[1] % 300 == 1) out[i] = 0;
     }
 }
@@ -185,7 +192,10 @@ const char *nib_gpu_unit_of(const char *instruction, int major, enum nib_operand
         if (strcmp(table[i].instruction, instruction) != 0) continue;
         *a = table[i].a;
         *b = table[i].b;
-        return major == 9 ? table[i].hopper : major == 10 ? table[i].blackwell : major == 12 ? table[i].blackwell_rtx : NULL;
+        return major == 9    ? table[i].hopper
+               : major == 10 ? table[i].blackwell
+               : major == 12 ? table[i].blackwell_rtx
+                             : NULL;
     }
     return NULL;
 }

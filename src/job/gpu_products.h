@@ -16,14 +16,17 @@ enum nib_gpu_operands {
 extern const char *const nib_gpu_operands_names[NIB_GPU_OPERANDS_COUNT];
 
 /* Fills `rows` rows of k elements (k a multiple of 8), packed; `right` chooses another stream than for A. */
-void nib_gpu_operands_fill(enum nib_gpu_operands set, enum nib_operand format, bool right, uint64_t seed, size_t rows, size_t k,
-                           void *out);
+void nib_gpu_operands_fill(enum nib_gpu_operands set, enum nib_operand format, bool right, uint64_t seed, size_t rows,
+                           size_t k, void *out);
 /* Accumulators, among them zeros. */
-void nib_gpu_accumulators_fill(enum nib_gpu_operands set, enum nib_accumulator format, uint64_t seed, size_t count, void *out);
+void nib_gpu_accumulators_fill(enum nib_gpu_operands set, enum nib_accumulator format, uint64_t seed, size_t count,
+                               void *out);
 /* Block scales: UE4M3 or UE8M0 bytes. */
-void nib_gpu_scales_fill(enum nib_gpu_operands set, enum nib_unit_scale format, uint64_t seed, size_t count, uint8_t *out);
+void nib_gpu_scales_fill(enum nib_gpu_operands set, enum nib_unit_scale format, uint64_t seed, size_t count,
+                         uint8_t *out);
 
-/* The model of an instruction of the plug-in on a compute capability, with its operand formats; NULL when none is known. */
+/* The model of an instruction of the plug-in on a compute capability, with its operand formats; NULL when none is
+ * known. */
 const char *nib_gpu_unit_of(const char *instruction, int major, enum nib_operand *a, enum nib_operand *b);
 
 #endif

@@ -43,10 +43,12 @@ void nib_gpu_counts_note(struct nib_gpu_counts *counts, const char *format, ...)
 }
 
 static size_t new_row(struct nib_table *report, const struct nib_gpu_case *what) {
-    const char *const texts[] = {what->part, what->name, what->axis, what->type, what->rotation, what->rounding, what->inputs};
+    const char *const texts[] = {what->part,     what->name,     what->axis,  what->type,
+                                 what->rotation, what->rounding, what->inputs};
     size_t row = nib_table_row(report);
     if (row == SIZE_MAX) return row;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) nib_table_set_text(report, row, i, texts[i] == NULL ? "" : texts[i]);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        nib_table_set_text(report, row, i, texts[i] == NULL ? "" : texts[i]);
     return row;
 }
 
@@ -71,8 +73,8 @@ enum nib_status nib_gpu_report_skip(struct nib_table *report, const struct nib_g
     return NIB_OK;
 }
 
-enum nib_status nib_gpu_report_failure(struct nib_table *report, const struct nib_gpu_case *what, enum nib_status status,
-                                       struct nib_error *error) {
+enum nib_status nib_gpu_report_failure(struct nib_table *report, const struct nib_gpu_case *what,
+                                       enum nib_status status, struct nib_error *error) {
     if (status != NIB_EIO && status != NIB_EUNAVAILABLE && status != NIB_EINVAL) return status;
     struct nib_error reason = {0};
     if (error != NULL) reason = *error;
@@ -93,7 +95,8 @@ void nib_gpu_report_totals(const struct nib_table *report, struct nib_gpu_totals
         uint64_t count = (uint64_t)nib_table_integer(report, row, compared);
         if (strcmp(name, "quantize") == 0) out->quantized += count;
         if (strcmp(name, "rotate") == 0) out->rotated += count;
-        if (strcmp(name, "mma") == 0 || strcmp(name, "cublaslt") == 0 || strcmp(name, "product") == 0) out->products += count;
+        if (strcmp(name, "mma") == 0 || strcmp(name, "cublaslt") == 0 || strcmp(name, "product") == 0)
+            out->products += count;
         if (strcmp(said, NIB_GPU_DIFFERS) == 0 || strcmp(said, NIB_GPU_FAILED) == 0)
             out->differing_rows++;
         else if (strcmp(said, NIB_GPU_NOT_RUN) == 0)
@@ -108,14 +111,17 @@ static size_t summary_row(const struct nib_table *summary, const struct nib_tabl
     static const size_t keys[] = {NIB_GPU_PART, NIB_GPU_NAME, NIB_GPU_ROTATION};
     for (size_t s = nib_table_rows(summary); s-- > 0;) {
         bool same = true;
-        for (size_t k = 0; k < 3 && same; k++) same = nib_table_is(summary, s, keys[k], nib_table_text(report, row, keys[k]));
-        bool ran = nib_table_integer(report, row, NIB_GPU_CALLS) > 0, summary_ran = nib_table_integer(summary, s, NIB_GPU_CALLS) > 0;
+        for (size_t k = 0; k < 3 && same; k++)
+            same = nib_table_is(summary, s, keys[k], nib_table_text(report, row, keys[k]));
+        bool ran = nib_table_integer(report, row, NIB_GPU_CALLS) > 0,
+             summary_ran = nib_table_integer(summary, s, NIB_GPU_CALLS) > 0;
         if (same && ran == summary_ran) return s;
     }
     return SIZE_MAX;
 }
 
-enum nib_status nib_gpu_report_summary(const struct nib_table *report, struct nib_table **out, struct nib_error *error) {
+enum nib_status nib_gpu_report_summary(const struct nib_table *report, struct nib_table **out,
+                                       struct nib_error *error) {
     struct nib_table *summary;
     enum nib_status status = nib_table_new("gpu_check_summary", columns, NIB_GPU_COLUMNS, &summary, error);
     if (status != NIB_OK) return status;
@@ -139,7 +145,8 @@ enum nib_status nib_gpu_report_summary(const struct nib_table *report, struct ni
         }
         for (size_t c = NIB_GPU_CALLS; c <= NIB_GPU_VALUES; c++)
             nib_table_set_integer(summary, s, c, nib_table_integer(summary, s, c) + nib_table_integer(report, row, c));
-        if (fresh || (nib_table_is(summary, s, NIB_GPU_RESULT, NIB_GPU_EQUAL) && !nib_table_is(report, row, NIB_GPU_RESULT, NIB_GPU_EQUAL))) {
+        if (fresh || (nib_table_is(summary, s, NIB_GPU_RESULT, NIB_GPU_EQUAL) &&
+                      !nib_table_is(report, row, NIB_GPU_RESULT, NIB_GPU_EQUAL))) {
             nib_table_set_text(summary, s, NIB_GPU_RESULT, nib_table_text(report, row, NIB_GPU_RESULT));
             nib_table_set_text(summary, s, NIB_GPU_FIRST, nib_table_text(report, row, NIB_GPU_FIRST));
         }

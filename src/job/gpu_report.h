@@ -39,16 +39,16 @@ NIB_CHECK enum nib_status nib_gpu_report_add(struct nib_table *report, const str
 /* A row that could not run: `result` is NIB_GPU_NOT_RUN or "no emulator counterpart yet". */
 NIB_CHECK enum nib_status nib_gpu_report_skip(struct nib_table *report, const struct nib_gpu_case *what,
                                               const char *result, const char *why, struct nib_error *error);
-/* A row whose kernel failed: it counts as a difference, and the check goes on. Statuses that are no failure of the device
- * come back unchanged. */
+/* A row whose kernel failed: it counts as a difference, and the check goes on. Statuses that are no failure of the
+ * device come back unchanged. */
 NIB_CHECK enum nib_status nib_gpu_report_failure(struct nib_table *report, const struct nib_gpu_case *what,
                                                  enum nib_status status, struct nib_error *error);
 uint64_t nib_gpu_counts_different(const struct nib_gpu_counts *counts);
 /* Notes the first difference; later ones only count. */
 void nib_gpu_counts_note(struct nib_gpu_counts *counts, const char *format, ...) NIB_PRINTF(2, 3);
 
-/* Totals over a whole report, this one or that of job/gpu_stack.h. Every other result than the four words is that of a row
- * without a counterpart. */
+/* Totals over a whole report, this one or that of job/gpu_stack.h. Every other result than the four words is that of a
+ * row without a counterpart. */
 struct nib_gpu_totals {
     uint64_t rows, quantized, rotated, products, differing_rows, not_run, without_counterpart;
 };

@@ -52,11 +52,12 @@ struct row {
     const char *slot, *name;
 };
 
-static enum nib_status put(struct checker *c, const struct row *at, const struct nib_gpu_counts *counts, const char *result,
-                           const char *first, struct nib_error *error) {
+static enum nib_status put(struct checker *c, const struct row *at, const struct nib_gpu_counts *counts,
+                           const char *result, const char *first, struct nib_error *error) {
     size_t row = nib_table_row(c->report);
     if (row == SIZE_MAX) return nib_fail(error, NIB_ENOMEM, "gpu check: out of memory");
-    const uint64_t numbers[] = {counts->compared, counts->tensor, counts->scales, counts->codes, counts->bytes, counts->values};
+    const uint64_t numbers[] = {counts->compared, counts->tensor, counts->scales,
+                                counts->codes,    counts->bytes,  counts->values};
     nib_table_set_text(c->report, row, NIB_GPU_STACK_RECIPE, nib_recipe_name(c->recipe));
     nib_table_set_text(c->report, row, NIB_GPU_STACK_PART, at->part);
     nib_table_set_integer(c->report, row, NIB_GPU_STACK_LAYER, at->layer);
@@ -71,8 +72,8 @@ static enum nib_status put(struct checker *c, const struct row *at, const struct
 }
 
 /* The row of a comparison that ended with `status`; what is no failure of the device comes back unchanged. */
-static enum nib_status conclude(struct checker *c, const struct row *at, const struct nib_gpu_counts *counts, enum nib_status status,
-                                struct nib_error *error) {
+static enum nib_status conclude(struct checker *c, const struct row *at, const struct nib_gpu_counts *counts,
+                                enum nib_status status, struct nib_error *error) {
     const char *result = nib_gpu_counts_different(counts) > 0 ? NIB_GPU_DIFFERS : NIB_GPU_EQUAL;
     if (status == NIB_OK) return put(c, at, counts, result, counts->first, error);
     if (status != NIB_EIO && status != NIB_EUNAVAILABLE && status != NIB_EINVAL) return status;
@@ -88,8 +89,10 @@ static enum nib_status conclude(struct checker *c, const struct row *at, const s
 /* Why the device cannot turn an operand as the recipe does, or NULL. */
 static const char *describe_rotation(const struct nib_rotation *r, struct nib_gpu_rotation *out) {
     if (r->evaluation != NIB_EVALUATION_BUTTERFLY) return "no device kernel evaluates it like this from binary32";
-    if (r->base != 1 || r->size < 16 || r->size > 256) return "rotations on the device have size 16, 32, 64, 128 or 256";
-    if (r->inverse || r->flush || r->own_factor || r->normalization != NIB_NORMALIZATION_ORTHONORMAL || r->stages != NIB_ROTATION_FP32)
+    if (r->base != 1 || r->size < 16 || r->size > 256)
+        return "rotations on the device have size 16, 32, 64, 128 or 256";
+    if (r->inverse || r->flush || r->own_factor || r->normalization != NIB_NORMALIZATION_ORTHONORMAL ||
+        r->stages != NIB_ROTATION_FP32)
         return "no device kernel follows its factor or its stages";
     memset(out, 0, sizeof *out);
     out->size = r->size;
@@ -99,8 +102,8 @@ static const char *describe_rotation(const struct nib_rotation *r, struct nib_gp
     return NULL;
 }
 
-static enum nib_status check_rotation(struct checker *c, const struct nib_operand_event *e, const struct nib_linear_options *options,
-                                      struct nib_error *error) {
+static enum nib_status check_rotation(struct checker *c, const struct nib_operand_event *e,
+                                      const struct nib_linear_options *options, struct nib_error *error) {
     const struct nib_operand_rule *rule = &c->recipe->slot[e->slot];
     const struct nib_linear_call call = {.options = options, .recipe = c->recipe};
     const struct nib_rotation *rotation;
@@ -124,8 +127,8 @@ static enum nib_status check_rotation(struct checker *c, const struct nib_operan
     return status;
 }
 
-static enum nib_status check_quantizer(struct checker *c, const struct nib_operand_event *e, const struct nib_linear_options *options,
-                                       struct nib_error *error) {
+static enum nib_status check_quantizer(struct checker *c, const struct nib_operand_event *e,
+                                       const struct nib_linear_options *options, struct nib_error *error) {
     const struct nib_operand_rule *rule = &c->recipe->slot[e->slot];
     struct row at = {part_quantize, e->layer, e->module, nib_slot_name(e->slot), e->quantizer->name};
     struct nib_gpu_counts counts = {0};
@@ -162,7 +165,8 @@ static enum nib_status see_operand(void *self, const struct nib_operand_event *e
     struct checker *c = self;
     const struct nib_linear_options options = {.seed = c->request->seed, .layer = e->layer, .module = e->module};
     enum nib_status status = check_rotation(c, e, &options, error);
-    if (status == NIB_OK && e->quantizer != NULL && e->quantized != NULL) status = check_quantizer(c, e, &options, error);
+    if (status == NIB_OK && e->quantizer != NULL && e->quantized != NULL)
+        status = check_quantizer(c, e, &options, error);
     return status == NIB_OK ? keep(&c->side[e->slot % 2], e, error) : status;
 }
 
@@ -174,7 +178,8 @@ static const char *follows(const struct nib_recipe *r, enum nib_pass pass) {
     enum nib_slot weight = pass == NIB_PASS_DGRAD ? NIB_SLOT_DGRAD_W : NIB_SLOT_WGRAD_X;
     if (nib_recipe_inherits(r, weight)) return "it was rotated back";
     if (r->slot[pass == NIB_PASS_DGRAD ? NIB_SLOT_FPROP_X : NIB_SLOT_FPROP_W].mask) return "it was masked";
-    return pass == NIB_PASS_WGRAD && r->pass[pass].surrogate != 0 ? "it was multiplied by the estimator's factor" : NULL;
+    return pass == NIB_PASS_WGRAD && r->pass[pass].surrogate != 0 ? "it was multiplied by the estimator's factor"
+                                                                  : NULL;
 }
 
 static void compare_product(const float *device, const struct nib_product_event *e, struct nib_gpu_counts *counts) {
@@ -183,8 +188,8 @@ static void compare_product(const float *device, const struct nib_product_event 
         uint32_t got = nib_bits_of_float(device[i]), want = nib_bits_of_float(e->output[i]);
         if (got == want || (nib_bits_are_nan(got) && nib_bits_are_nan(want))) continue;
         counts->values++;
-        nib_gpu_counts_note(counts, "output (%zu, %zu) of %zux%zu: device %08X, model %08X", i / e->cols, i % e->cols, e->rows, e->cols,
-                            got, want);
+        nib_gpu_counts_note(counts, "output (%zu, %zu) of %zux%zu: device %08X, model %08X", i / e->cols, i % e->cols,
+                            e->rows, e->cols, got, want);
     }
 }
 
@@ -195,13 +200,14 @@ static enum nib_status see_product(void *self, const struct nib_product_event *e
     struct nib_gpu_counts counts = {0};
     char instruction[64], why[160];
     const char *changed = follows(c->recipe, e->pass);
-    if (c->request->progress != NULL) c->request->progress(c->request->context, nib_recipe_name(c->recipe), c->done, c->total);
+    if (c->request->progress != NULL)
+        c->request->progress(c->request->context, nib_recipe_name(c->recipe), c->done, c->total);
     c->done++;
     if (changed != NULL) return put(c, &at, &counts, "not compared", changed, error);
     float *device = nib_alloc_raw(e->rows * e->cols, sizeof *device, "a product", error);
     if (device == NULL) return NIB_ENOMEM;
-    enum nib_status status = nib_gpu_stack_multiply(c->request->gpu, e->unit, e->rows, e->cols, a->k, a->codes, b->codes, device,
-                                                    instruction, error);
+    enum nib_status status = nib_gpu_stack_multiply(c->request->gpu, e->unit, e->rows, e->cols, a->k, a->codes,
+                                                    b->codes, device, instruction, error);
     if (status == NIB_OK && instruction[0] == '\0') {
         snprintf(why, sizeof why, "no instruction here computes as %s", e->unit->name);
         status = put(c, &at, &counts, NIB_GPU_NOT_RUN, why, error);
@@ -218,7 +224,8 @@ static enum nib_status see_product(void *self, const struct nib_product_event *e
     return status;
 }
 
-enum nib_status nib_gpu_stack_run(const struct nib_gpu_stack_request *r, struct nib_table **out, struct nib_error *error) {
+enum nib_status nib_gpu_stack_run(const struct nib_gpu_stack_request *r, struct nib_table **out,
+                                  struct nib_error *error) {
     const struct nib_stack_input *in = r->input;
     const struct nib_stack_request fits = {.input = in, .recipes = r->recipes, .recipe_count = r->recipe_count,
                                              .product = NIB_PRODUCT_UNIT, .backward = r->backward};
@@ -257,7 +264,8 @@ static size_t summary_row(const struct nib_table *summary, const struct nib_tabl
     const bool ran = !nib_table_is(report, row, NIB_GPU_STACK_RESULT, NIB_GPU_NOT_RUN);
     for (size_t s = nib_table_rows(summary); s-- > 0;) {
         bool same = nib_table_is(summary, s, NIB_GPU_STACK_RESULT, NIB_GPU_NOT_RUN) != ran;
-        for (size_t k = 0; k < KEYS && same; k++) same = nib_table_is(summary, s, keys[k], nib_table_text(report, row, keys[k]));
+        for (size_t k = 0; k < KEYS && same; k++)
+            same = nib_table_is(summary, s, keys[k], nib_table_text(report, row, keys[k]));
         if (same) return s;
     }
     return SIZE_MAX;
@@ -277,9 +285,11 @@ enum nib_status nib_gpu_stack_summary(const struct nib_table *report, struct nib
         }
         for (size_t k = 0; k < KEYS; k++) nib_table_set_text(summary, s, keys[k], nib_table_text(report, row, keys[k]));
         nib_table_set_text(summary, s, NIB_GPU_STACK_MODULE, "all");
-        nib_table_set_integer(summary, s, NIB_GPU_STACK_LAYER, (fresh ? 0 : nib_table_integer(summary, s, NIB_GPU_STACK_LAYER)) + 1);
+        nib_table_set_integer(summary, s, NIB_GPU_STACK_LAYER,
+                              (fresh ? 0 : nib_table_integer(summary, s, NIB_GPU_STACK_LAYER)) + 1);
         for (size_t i = NIB_GPU_STACK_COMPARED; i <= NIB_GPU_STACK_VALUES; i++)
-            nib_table_set_integer(summary, s, i, (fresh ? 0 : nib_table_integer(summary, s, i)) + nib_table_integer(report, row, i));
+            nib_table_set_integer(summary, s, i,
+                                  (fresh ? 0 : nib_table_integer(summary, s, i)) + nib_table_integer(report, row, i));
         if (fresh || (nib_table_is(summary, s, NIB_GPU_STACK_RESULT, NIB_GPU_EQUAL) &&
                       !nib_table_is(report, row, NIB_GPU_STACK_RESULT, NIB_GPU_EQUAL))) {
             nib_table_set_text(summary, s, NIB_GPU_STACK_RESULT, nib_table_text(report, row, NIB_GPU_STACK_RESULT));

@@ -26,18 +26,20 @@ struct nib_gpu_stack_request {
     void *context;
 };
 
-/* One row for each rotated operand, each quantized operand and each product; what the device cannot run is a row that says
- * why; nib_gpu_report_totals sums them up. A difference is no failure of the call. Recipes that do not fit the model are refused before anything is computed. */
+/* One row for each rotated operand, each quantized operand and each product; what the device cannot run is a row that
+ * says why; nib_gpu_report_totals sums them up. A difference is no failure of the call. Recipes that do not fit the
+ * model are refused before anything is computed. */
 NIB_CHECK enum nib_status nib_gpu_stack_run(const struct nib_gpu_stack_request *request, struct nib_table **out,
                                             struct nib_error *error);
 
 /* One row per recipe, part, slot and name, summed over layers and modules; their numbers stand in the layer column. */
-NIB_CHECK enum nib_status nib_gpu_stack_summary(const struct nib_table *report, struct nib_table **out, struct nib_error *error);
+NIB_CHECK enum nib_status nib_gpu_stack_summary(const struct nib_table *report, struct nib_table **out,
+                                                struct nib_error *error);
 
-/* D (m x n, binary32) = A B^T by the device's bf16 instruction that computes as `unit`, chained along k. a and b: bf16 codes,
- * m and n lines of k. `instruction` is its name, or "" where the device has none (out is untouched). */
-NIB_CHECK enum nib_status nib_gpu_stack_multiply(const struct nib_gpu *gpu, const struct nib_unit *unit, size_t m, size_t n,
-                                                 size_t k, const uint16_t *a, const uint16_t *b, float *out,
+/* D (m x n, binary32) = A B^T by the device's bf16 instruction that computes as `unit`, chained along k. a and b: bf16
+ * codes, m and n lines of k. `instruction` is its name, or "" where the device has none (out is untouched). */
+NIB_CHECK enum nib_status nib_gpu_stack_multiply(const struct nib_gpu *gpu, const struct nib_unit *unit, size_t m,
+                                                 size_t n, size_t k, const uint16_t *a, const uint16_t *b, float *out,
                                                  char instruction[64], struct nib_error *error);
 
 #endif

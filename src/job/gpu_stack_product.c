@@ -8,8 +8,8 @@
 #include "job/gpu_stack.h"
 
 /* The instruction with bf16 operands that computes as `unit` here. */
-static enum nib_status find(const struct nib_gpu *gpu, const struct nib_unit *unit, struct nib_gpu_mma *out, bool *found,
-                            struct nib_error *error) {
+static enum nib_status find(const struct nib_gpu *gpu, const struct nib_unit *unit, struct nib_gpu_mma *out,
+                            bool *found, struct nib_error *error) {
     struct nib_gpu_device device;
     struct nib_gpu_mma mma;
     char message[256] = "";
@@ -27,7 +27,8 @@ static enum nib_status find(const struct nib_gpu *gpu, const struct nib_unit *un
 }
 
 /* `count` lines from the first, padded with zeros to `lines` lines of `padded` codes. */
-static void copy_lines(const uint16_t *from, size_t first, size_t total, size_t k, size_t lines, size_t padded, uint16_t *to) {
+static void copy_lines(const uint16_t *from, size_t first, size_t total, size_t k, size_t lines, size_t padded,
+                       uint16_t *to) {
     for (size_t i = 0; i < lines; i++) {
         size_t have = first + i < total ? k : 0;
         memcpy(to + i * padded, from + (first + i) * k, have * sizeof *to);
@@ -35,8 +36,8 @@ static void copy_lines(const uint16_t *from, size_t first, size_t total, size_t 
     }
 }
 
-enum nib_status nib_gpu_stack_multiply(const struct nib_gpu *gpu, const struct nib_unit *unit, size_t m, size_t n, size_t k,
-                                       const uint16_t *a, const uint16_t *b, float *out, char instruction[64],
+enum nib_status nib_gpu_stack_multiply(const struct nib_gpu *gpu, const struct nib_unit *unit, size_t m, size_t n,
+                                       size_t k, const uint16_t *a, const uint16_t *b, float *out, char instruction[64],
                                        struct nib_error *error) {
     struct nib_gpu_mma mma;
     bool found;
@@ -51,17 +52,21 @@ enum nib_status nib_gpu_stack_multiply(const struct nib_gpu *gpu, const struct n
     char message[256] = "";
     uint16_t *left = nib_alloc_raw(tiles * of_a, sizeof *left, "tiles of A", error);
     uint16_t *right = nib_alloc_raw(tiles * of_b, sizeof *right, "tiles of B", error);
-    float *start = nib_alloc(tiles * of_d, sizeof *start, "tiles of C", error), *d = nib_alloc_raw(tiles * of_d, sizeof *d, "tiles of D", error);
+    float *start = nib_alloc(tiles * of_d, sizeof *start, "tiles of C", error),
+          *d = nib_alloc_raw(tiles * of_d, sizeof *d, "tiles of D", error);
     if (left == NULL || right == NULL || start == NULL || d == NULL) status = NIB_ENOMEM;
-    for (size_t j = 0; status == NIB_OK && j < tiles; j++) copy_lines(b, j * mma.n, n, k, mma.n, padded, right + j * of_b);
+    for (size_t j = 0; status == NIB_OK && j < tiles; j++)
+        copy_lines(b, j * mma.n, n, k, mma.n, padded, right + j * of_b);
     /* One row of tiles a call; all of them have the same A. */
     for (size_t row = 0; status == NIB_OK && row < m; row += mma.m) {
         copy_lines(a, row, m, k, mma.m, padded, left);
         for (size_t j = 1; j < tiles; j++) memcpy(left + j * of_a, left, of_a * sizeof *left);
-        status = nib_gpu_status(gpu->plugin->mma(mma.name, tiles, (unsigned)steps, left, right, start, NULL, NULL, d, message,
-                                                 sizeof message), message, error);
+        status = nib_gpu_status(gpu->plugin->mma(mma.name, tiles, (unsigned)steps, left, right, start, NULL, NULL, d,
+                                                 message, sizeof message),
+                                message, error);
         for (size_t i = 0; status == NIB_OK && i < mma.m && row + i < m; i++)
-            for (size_t col = 0; col < n; col++) out[(row + i) * n + col] = d[col / mma.n * of_d + i * mma.n + col % mma.n];
+            for (size_t col = 0; col < n; col++)
+                out[(row + i) * n + col] = d[col / mma.n * of_d + i * mma.n + col % mma.n];
     }
     free(left);
     free(right);

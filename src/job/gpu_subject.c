@@ -18,10 +18,12 @@ static enum nib_status unlike(const struct nib_quantizer *q, const char *axis, s
     return nib_fail(error, NIB_EUNAVAILABLE, "%s: no device kernel follows its choice of %s", q->name, axis);
 }
 
-static enum nib_status describe_rule(const struct nib_quantizer *q, struct nib_gpu_quantizer *out, struct nib_error *error) {
+static enum nib_status describe_rule(const struct nib_quantizer *q, struct nib_gpu_quantizer *out,
+                                     struct nib_error *error) {
     const struct nib_axes *a = &q->axes;
     if (q->block->has_tensor_scale) {
-        if (q->block->scale->kind != NIB_SCALE_MINIFLOAT || strcmp(q->block->scale->name, "e4m3") != 0) return unlike(q, "scale", error);
+        if (q->block->scale->kind != NIB_SCALE_MINIFLOAT || strcmp(q->block->scale->name, "e4m3") != 0)
+            return unlike(q, "scale", error);
         if (a->tensor_target != 2688 || a->block_target != 6) return unlike(q, "tensor_target or block_target", error);
         if (a->tensor_scale != NIB_TENSOR_SCALE_T_OVER_G) return unlike(q, "tensor_scale", error);
         if (a->tensor_scale_guard != NIB_TENSOR_GUARD_MAX_EMPTY) return unlike(q, "tensor_scale_guard", error);
@@ -29,11 +31,13 @@ static enum nib_status describe_rule(const struct nib_quantizer *q, struct nib_g
         if (a->element_scale != NIB_ELEMENT_X_RSRS_FMIN) return unlike(q, "element_scale", error);
         if (a->zero_scale != NIB_ZERO_SCALE_FORMULA) return unlike(q, "zero_scale", error);
         if (a->dequantize != NIB_DEQUANTIZE_SGT) return unlike(q, "dequantize", error);
-        if (a->amax_nan != NIB_AMAX_NAN_SKIP || a->tensor_amax_min != 0) return unlike(q, "amax_nan or tensor_amax_min", error);
+        if (a->amax_nan != NIB_AMAX_NAN_SKIP || a->tensor_amax_min != 0)
+            return unlike(q, "amax_nan or tensor_amax_min", error);
         if (a->tensor_scope != NIB_TENSOR_SCOPE_TENSOR || a->tensor_amax_nan != NIB_TENSOR_AMAX_NAN_SAME ||
             a->tensor_zero != NIB_TENSOR_ZERO_FORMULA)
             return unlike(q, "tensor_scope, tensor_amax_nan or tensor_zero", error);
-        if (a->scale_max != FLT_MAX || a->scale_bound_nan != NIB_SCALE_BOUND_NAN_NUMBER) return unlike(q, "scale_max", error);
+        if (a->scale_max != FLT_MAX || a->scale_bound_nan != NIB_SCALE_BOUND_NAN_NUMBER)
+            return unlike(q, "scale_max", error);
         if (a->scale_rounding != NIB_SCALE_ROUND_NEAREST) return unlike(q, "scale_rounding", error);
         out->scale = NIB_GPU_SCALE_E4M3;
         out->rule = NIB_GPU_RULE_NVFP4;
@@ -44,9 +48,10 @@ static enum nib_status describe_rule(const struct nib_quantizer *q, struct nib_g
     if (a->dequantize != NIB_DEQUANTIZE_QS) return unlike(q, "dequantize", error);
     if (q->block->scale->kind == NIB_SCALE_E8M0) {
         out->scale = NIB_GPU_SCALE_E8M0;
-        if (a->e8m0_nan != NIB_E8M0_NAN_FF || (a->e8m0_inf != NIB_E8M0_INF_CLAMP && a->e8m0_inf != NIB_E8M0_INF_FF_NAN) ||
-            a->e8m0_low != NIB_E8M0_LOW_CLAMP || a->e8m0_zero != NIB_E8M0_ZERO_BOTTOM || a->e8m0_bottom != NIB_E8M0_BOTTOM_127 ||
-            a->exponent_max != 127)
+        if (a->e8m0_nan != NIB_E8M0_NAN_FF ||
+            (a->e8m0_inf != NIB_E8M0_INF_CLAMP && a->e8m0_inf != NIB_E8M0_INF_FF_NAN) ||
+            a->e8m0_low != NIB_E8M0_LOW_CLAMP || a->e8m0_zero != NIB_E8M0_ZERO_BOTTOM ||
+            a->e8m0_bottom != NIB_E8M0_BOTTOM_127 || a->exponent_max != 127)
             return unlike(q, "e8m0_nan, e8m0_inf, e8m0_low, e8m0_zero, e8m0_bottom or exponent_max", error);
         out->infinite_scale_is_nan = a->e8m0_inf == NIB_E8M0_INF_FF_NAN;
         if (a->block_scale == NIB_BLOCK_SCALE_EXPONENT && a->scale_rounding == NIB_SCALE_ROUND_DOWN)
@@ -63,7 +68,8 @@ static enum nib_status describe_rule(const struct nib_quantizer *q, struct nib_g
             return unlike(q, "block_scale or scale_rounding", error);
         return NIB_OK;
     }
-    if (q->block->scale->kind != NIB_SCALE_FP32 && strcmp(q->block->scale->name, "e4m3") != 0) return unlike(q, "scale", error);
+    if (q->block->scale->kind != NIB_SCALE_FP32 && strcmp(q->block->scale->name, "e4m3") != 0)
+        return unlike(q, "scale", error);
     if (a->block_scale != NIB_BLOCK_SCALE_B_OVER_Q) return unlike(q, "block_scale", error);
     if (!isinf(a->scale_max)) return unlike(q, "scale_max", error);
     if (a->zero_scale != NIB_ZERO_SCALE_X0) return unlike(q, "zero_scale", error);
@@ -73,8 +79,8 @@ static enum nib_status describe_rule(const struct nib_quantizer *q, struct nib_g
     return NIB_OK;
 }
 
-enum nib_status nib_gpu_describe_quantizer(const struct nib_quantizer *q, enum nib_axis axis, struct nib_gpu_quantizer *out,
-                                           struct nib_error *error) {
+enum nib_status nib_gpu_describe_quantizer(const struct nib_quantizer *q, enum nib_axis axis,
+                                           struct nib_gpu_quantizer *out, struct nib_error *error) {
     const struct nib_axes *a = &q->axes;
     const struct nib_element *e = q->block->element;
     static const float e2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
@@ -85,23 +91,29 @@ enum nib_status nib_gpu_describe_quantizer(const struct nib_quantizer *q, enum n
     bool e8m0 = q->block->scale->kind == NIB_SCALE_E8M0;
     if (a->rounding != NIB_ROUNDING_RNE && a->rounding != NIB_ROUNDING_SR) return unlike(q, "rounding", error);
     const bool random = a->rounding == NIB_ROUNDING_SR;
-    if (random && (a->sr_form != NIB_SR_CARRY || a->sr_source != NIB_SR_SOURCE_ELEMENT)) return unlike(q, "sr_form or sr_source", error);
+    if (random && (a->sr_form != NIB_SR_CARRY || a->sr_source != NIB_SR_SOURCE_ELEMENT))
+        return unlike(q, "sr_form or sr_source", error);
     if (a->signed_zero != NIB_SIGNED_ZERO_KEEP) return unlike(q, "signed_zero", error);
-    if (a->element_nan != NIB_ELEMENT_NAN_MAX && a->element_nan != NIB_ELEMENT_NAN_PAYLOAD) return unlike(q, "element_nan", error);
+    if (a->element_nan != NIB_ELEMENT_NAN_MAX && a->element_nan != NIB_ELEMENT_NAN_PAYLOAD)
+        return unlike(q, "element_nan", error);
     if (a->element_inf != NIB_ELEMENT_INF_SATURATE) return unlike(q, "element_inf", error);
-    if (a->input_precision != NIB_INPUT_EXACT || a->amax_inf != NIB_AMAX_INF_KEEP) return unlike(q, "input_precision or amax_inf", error);
+    if (a->input_precision != NIB_INPUT_EXACT || a->amax_inf != NIB_AMAX_INF_KEEP)
+        return unlike(q, "input_precision or amax_inf", error);
     if (a->scale_precision != NIB_SCALE_PRECISION_FP32) return unlike(q, "scale_precision", error);
-    if (a->value_nan != NIB_VALUE_NAN_CODE || a->value_zero != NIB_VALUE_ZERO_KEEP) return unlike(q, "value_nan or value_zero", error);
+    if (a->value_nan != NIB_VALUE_NAN_CODE || a->value_zero != NIB_VALUE_ZERO_KEEP)
+        return unlike(q, "value_nan or value_zero", error);
     if (a->select != NIB_SELECT_NONE) return unlike(q, "select", error);
     if (!e8m0 && (a->scale_if_zero != 0 || a->code_if_zero != 0 || a->scale_ste != NIB_SCALE_STE_OFF))
         return unlike(q, "scale_if_zero, code_if_zero or scale_ste", error);
     if (a->element_precision != NIB_ELEMENT_FP32) return unlike(q, "element_precision", error);
-    if (!e8m0 && (a->scale_overflow != NIB_SCALE_OVERFLOW_SATURATE || a->scale_min != 0)) return unlike(q, "scale_overflow or scale_min", error);
+    if (!e8m0 && (a->scale_overflow != NIB_SCALE_OVERFLOW_SATURATE || a->scale_min != 0))
+        return unlike(q, "scale_overflow or scale_min", error);
     memcpy(g.level, e->level, sizeof g.level);
     g.is_e2m1 = memcmp(e->level, e2m1, sizeof e2m1) == 0;
     g.max_magnitude = e->max_magnitude;
     g.emax = e->emax;
-    g.nan_code = a->element_nan == NIB_ELEMENT_NAN_MAX ? q->code_of_max : 4; /* torchao: a NaN of all ones, rounded as an integer */
+    g.nan_code = a->element_nan == NIB_ELEMENT_NAN_MAX ? q->code_of_max
+                                                       : 4; /* torchao: a NaN of all ones, rounded as an integer */
     g.random_bits = !random ? 0 : a->sr_bits == NIB_SR_BITS_8 ? 8 : a->sr_bits == NIB_SR_BITS_16 ? 16 : 32;
     g.amax_nan_propagates = a->amax_nan == NIB_AMAX_NAN_PROPAGATE;
     g.block_rows = q->block->block_rows;
@@ -111,7 +123,8 @@ enum nib_status nib_gpu_describe_quantizer(const struct nib_quantizer *q, enum n
     return NIB_OK;
 }
 
-enum nib_status nib_gpu_square_blocks(const struct nib_quantizer *base, const struct nib_quantizer **out, struct nib_error *error) {
+enum nib_status nib_gpu_square_blocks(const struct nib_quantizer *base, const struct nib_quantizer **out,
+                                      struct nib_error *error) {
     static const char line[] = "shape: 1x16\n";
     const char *text = base->block->text, *at = strstr(text, line);
     const struct nib_quantizer *copy;
@@ -144,7 +157,8 @@ static void take(struct nib_gpu_subjects *s, const struct nib_quantizer *q, cons
     s->count++;
 }
 
-static enum nib_status add_builtin(struct nib_gpu_subjects *s, const char *name, bool rotated, bool square, struct nib_error *error) {
+static enum nib_status add_builtin(struct nib_gpu_subjects *s, const char *name, bool rotated, bool square,
+                                   struct nib_error *error) {
     const struct nib_quantizer *q, *tiles;
     enum nib_status status = nib_quantizer_open(name, &q, error);
     if (status != NIB_OK) return status;
@@ -166,8 +180,9 @@ static void make_stochastic(const struct nib_quantizer *grid) {
     own->axes.sr_bits = NIB_SR_BITS_8;
 }
 
-static enum nib_status add_settings(struct nib_gpu_subjects *s, const char *base, const char *const *settings, size_t count,
-                                    const char *name, bool rotated, bool square, struct nib_error *error) {
+static enum nib_status add_settings(struct nib_gpu_subjects *s, const char *base, const char *const *settings,
+                                    size_t count, const char *name, bool rotated, bool square,
+                                    struct nib_error *error) {
     const struct nib_quantizer *q, *changed;
     enum nib_status status = nib_quantizer_open(base, &q, error);
     if (status != NIB_OK) return status;
@@ -182,8 +197,8 @@ static enum nib_status add_settings(struct nib_gpu_subjects *s, const char *base
     return status;
 }
 
-static enum nib_status add_grid(struct nib_gpu_subjects *s, const char *element, const char *scale, unsigned block, bool stochastic,
-                                struct nib_error *error) {
+static enum nib_status add_grid(struct nib_gpu_subjects *s, const char *element, const char *scale, unsigned block,
+                                bool stochastic, struct nib_error *error) {
     const struct nib_element *e;
     const struct nib_scale *f;
     const struct nib_quantizer *q = NULL;
@@ -230,18 +245,20 @@ enum nib_status nib_gpu_subjects_open(struct nib_gpu_subjects *out, struct nib_e
         const char *element, *scale;
         unsigned block;
         bool stochastic;
-    } grids[] = {{"int4", "fp32", 16, false}, {"int4-full", "fp32", 32, false}, {"int4", "e8m0", 32, false}, {"nf4", "fp32", 64, false},
-                 {"nf4", "e4m3", 16, false}, {"e3m0", "fp32", 128, false}, {"int4", "fp32", 16, true}, {"nf4", "fp32", 16, true}};
+    } grids[] = {{"int4", "fp32", 16, false}, {"int4-full", "fp32", 32, false}, {"int4", "e8m0", 32, false},
+                 {"nf4", "fp32", 64, false},  {"nf4", "e4m3", 16, false},       {"e3m0", "fp32", 128, false},
+                 {"int4", "fp32", 16, true},  {"nf4", "fp32", 16, true}};
     struct nib_gpu_subjects s = {.count = 0};
     enum nib_status status = add_builtin(&s, "te-nvfp4", true, true, error);
     if (status == NIB_OK) status = add_builtin(&s, "ocp-mxfp4", true, false, error);
     if (status == NIB_OK) status = add_builtin(&s, "e1m2-fp32", true, true, error);
     if (status == NIB_OK) status = add_builtin(&s, "e2m1-fp32", true, true, error);
-    static const char *const torchao[] = {"torchao-mxfp4-floor", "torchao-mxfp4-ceil", "torchao-mxfp4-even", "torchao-mxfp4-rceil"};
+    static const char *const torchao[] = {"torchao-mxfp4-floor", "torchao-mxfp4-ceil", "torchao-mxfp4-even",
+                                          "torchao-mxfp4-rceil"};
     for (size_t i = 0; i < 4 && status == NIB_OK; i++) status = add_builtin(&s, torchao[i], false, false, error);
     for (size_t i = 0; i < sizeof changed / sizeof *changed && status == NIB_OK; i++)
-        status = add_settings(&s, changed[i].base, changed[i].settings, changed[i].count, changed[i].name, changed[i].rotated,
-                              changed[i].square, error);
+        status = add_settings(&s, changed[i].base, changed[i].settings, changed[i].count, changed[i].name,
+                              changed[i].rotated, changed[i].square, error);
     for (size_t i = 0; i < sizeof grids / sizeof *grids && status == NIB_OK; i++)
         status = add_grid(&s, grids[i].element, grids[i].scale, grids[i].block, grids[i].stochastic, error);
     if (status == NIB_OK)
@@ -251,7 +268,9 @@ enum nib_status nib_gpu_subjects_open(struct nib_gpu_subjects *out, struct nib_e
     return status;
 }
 
-const char *nib_gpu_rounding_of(const struct nib_quantizer *q) { return q->axes.rounding == NIB_ROUNDING_SR ? "sr" : "rne"; }
+const char *nib_gpu_rounding_of(const struct nib_quantizer *q) {
+    return q->axes.rounding == NIB_ROUNDING_SR ? "sr" : "rne";
+}
 
 void nib_gpu_subjects_close(struct nib_gpu_subjects *s) {
     for (size_t i = 0; i < s->count; i++) nib_quantizer_close(s->quantizer[i]);
@@ -260,8 +279,8 @@ void nib_gpu_subjects_close(struct nib_gpu_subjects *s) {
 
 /* ---- rotations ---- */
 
-enum nib_status nib_gpu_turn_open(unsigned size, enum nib_gpu_rotate_by by, bool bf16, uint64_t seed, struct nib_gpu_turn *out,
-                                  struct nib_error *error) {
+enum nib_status nib_gpu_turn_open(unsigned size, enum nib_gpu_rotate_by by, bool bf16, uint64_t seed,
+                                  struct nib_gpu_turn *out, struct nib_error *error) {
     struct nib_gpu_turn turn;
     char text[2048];
     memset(&turn, 0, sizeof turn);
@@ -272,13 +291,16 @@ enum nib_status nib_gpu_turn_open(unsigned size, enum nib_gpu_rotate_by by, bool
     turn.device.size = size;
     turn.device.by = by;
     turn.device.round_to_bf16 = bf16;
-    snprintf(turn.name, sizeof turn.name, "%u %s%s", size, by == NIB_GPU_BUTTERFLY ? "butterfly" : "tensor core", bf16 ? " bf16" : "");
-    int used = snprintf(text, sizeof text, "kind: rotation\ntitle: random signs\nsource: seeded\nsize: %u\nsigns: [", size);
+    snprintf(turn.name, sizeof turn.name, "%u %s%s", size, by == NIB_GPU_BUTTERFLY ? "butterfly" : "tensor core",
+             bf16 ? " bf16" : "");
+    int used =
+        snprintf(text, sizeof text, "kind: rotation\ntitle: random signs\nsource: seeded\nsize: %u\nsigns: [", size);
     for (unsigned i = 0; i < size; i++) {
         turn.device.sign[i] = nib_philox(seed, i, 0).word[0] & 1 ? 1 : -1;
         used += snprintf(text + used, sizeof text - (size_t)used, "%s%d", i == 0 ? "" : ", ", turn.device.sign[i]);
     }
-    used += snprintf(text + used, sizeof text - (size_t)used, "]\nevaluation: butterfly\nnormalization: orthonormal\noutput: %s\n", bf16 ? "bf16" : "fp32");
+    used += snprintf(text + used, sizeof text - (size_t)used,
+                     "]\nevaluation: butterfly\nnormalization: orthonormal\noutput: %s\n", bf16 ? "bf16" : "fp32");
     enum nib_status status = nib_rotation_parse(text, (size_t)used, "rotation of the check", &turn.emulator, error);
     if (status == NIB_OK) *out = turn;
     return status;
@@ -301,8 +323,8 @@ static void hadamard(const struct nib_gpu_rotation *r, uint16_t *b, float *facto
     *factor = exact ? 1 : norm;
 }
 
-static enum nib_status by_unit(const struct nib_gpu_turn *turn, const struct nib_unit *unit, struct nib_view x, enum nib_axis axis,
-                               int threads, float *out, struct nib_error *error) {
+static enum nib_status by_unit(const struct nib_gpu_turn *turn, const struct nib_unit *unit, struct nib_view x,
+                               enum nib_axis axis, int threads, float *out, struct nib_error *error) {
     const unsigned size = turn->device.size;
     const size_t count = x.rows * x.cols;
     const bool down = axis == NIB_ALONG_ROWS;

@@ -13,7 +13,8 @@ enum {
 static const struct nib_parameter parameters[] = {
     NIB_PARAM_FORMAT("quantizer", NULL, "quantizer of every operand; this or recipe"),
     NIB_PARAM_FORMAT("recipe", NULL, "recipe: its quantizers and rotations of each operand"),
-    NIB_PARAM_CHOICE("rounding", "own", nib_chain_rounding_names, "of the quantizer: its own, or stochastic with 32 bits"),
+    NIB_PARAM_CHOICE("rounding", "own", nib_chain_rounding_names,
+                     "of the quantizer: its own, or stochastic with 32 bits"),
     NIB_PARAM_FORMAT("rotation", "none", "with quantizer: rotation of both operands of every GEMM"),
     NIB_PARAM_INTEGER("depth", "12", 1, 1024, "layers"),
     NIB_PARAM_INTEGER("width", "128", 1, 8192, "width of the signal"),
@@ -23,7 +24,8 @@ static const struct nib_parameter parameters[] = {
     NIB_PARAM_CHOICE("norm", "no", nib_no_yes, "RMSNorm before each layer"),
     NIB_PARAM_CHOICE("residual", "no", nib_no_yes, "residual connections"),
     NIB_PARAM_CHOICE("backward", "yes", nib_no_yes, "gradients of signals and weights too"),
-    NIB_PARAM_TEXT("weights", "gaussian", "law of the weights: gaussian, laplace, uniform, tNU (t3), outlierA (outlier30), ..."),
+    NIB_PARAM_TEXT("weights", "gaussian",
+                   "law of the weights: gaussian, laplace, uniform, tNU (t3), outlierA (outlier30), ..."),
     NIB_PARAM_TEXT("input", "gaussian", "law of the input and of the gradient at the top"),
     NIB_PARAM_INTEGER("seed", "0", 0, INT64_MAX / 2, "the first seed"),
     NIB_PARAM_INTEGER("seeds", "32", 1, 65536, "chains, with consecutive seeds"),
@@ -54,8 +56,9 @@ static enum nib_status request_of(const struct nib_argument *a, struct formats *
     if (a[QUANTIZER].given == whole)
         return nib_fail(error, NIB_EINVAL, "%s", whole ? "quantizer and recipe exclude each other"
                                                        : "quantizer or recipe must be given");
-    enum nib_status status = whole ? nib_recipe_open(a[RECIPE].path, &formats->recipe, error)
-                                   : nib_chain_quantizer(a[QUANTIZER].path, a[ROUNDING].integer == 1, &formats->quantizer, error);
+    enum nib_status status =
+        whole ? nib_recipe_open(a[RECIPE].path, &formats->recipe, error)
+              : nib_chain_quantizer(a[QUANTIZER].path, a[ROUNDING].integer == 1, &formats->quantizer, error);
     if (status == NIB_OK && !whole) status = nib_rotation_open(a[ROTATION].path, &formats->rotation, error);
     struct nib_chain_request request = {.first = (uint64_t)a[SEED].integer, .seeds = (size_t)a[SEEDS].integer};
     if (status == NIB_OK) status = nib_distribution_parse(a[WEIGHTS].text, &request.weights, error);
@@ -86,7 +89,8 @@ static enum nib_status check(const struct nib_argument *arguments, struct nib_er
     return status;
 }
 
-static enum nib_status table_of(const struct nib_chain_summary *summary, struct nib_table **out, struct nib_error *error) {
+static enum nib_status table_of(const struct nib_chain_summary *summary, struct nib_table **out,
+                                struct nib_error *error) {
     struct nib_table *table = NULL;
     enum nib_status status = nib_table_new("chain", columns, sizeof columns / sizeof *columns, &table, error);
     if (status != NIB_OK) return status;

@@ -1,5 +1,5 @@
-/* A model's layer stack under one recipe as a job. One thread: products by BLAS may depend on how many there are, and an
- * experiment has points enough. */
+/* A model's layer stack under one recipe as a job. One thread: products by BLAS may depend on how many there are, and
+ * an experiment has points enough. */
 #include "job/job.h"
 
 #include "base/error.h"
@@ -11,7 +11,8 @@
 enum {
     MODEL, TOKENS, RECIPE, SEQUENCES, LENGTH, SKIP, PRODUCT, UNIT, PRECISION, BACKWARD, GEMMS, PART, SEED, PARAMETERS
 };
-static const char *const part_choices[] = {"summary", "stream", "operand", "product", "weight", "all", NULL}; /* enum nib_depth_part */
+static const char *const part_choices[] = {"summary", "stream", "operand", "product",
+                                           "weight",  "all",    NULL}; /* enum nib_depth_part */
 
 static const struct nib_parameter parameters[] = {
     NIB_PARAM_FILE("model", "folder or .safetensors file of a LLaMA-style model with its config.json"),
@@ -21,7 +22,8 @@ static const struct nib_parameter parameters[] = {
     NIB_PARAM_INTEGER("length", "512", 1, 1048576, "tokens of a sequence"),
     NIB_PARAM_INTEGER("skip", "0", 0, 1048576, "sequences of the file that are passed over"),
     NIB_PARAM_CHOICE("product", "blas", nib_product_names, "how products are formed of quantized operands"),
-    NIB_PARAM_FORMAT("unit", NULL, "with product unit: the matrix unit; otherwise one that takes the recipe's operands"),
+    NIB_PARAM_FORMAT("unit", NULL,
+                     "with product unit: the matrix unit; otherwise one that takes the recipe's operands"),
     NIB_PARAM_CHOICE("precision", "bf16", nib_precision_names, "of activations between operations"),
     NIB_PARAM_CHOICE("backward", "yes", nib_no_yes, "gradients too"),
     NIB_PARAM_CHOICE("gemms", "yes", nib_no_yes, "measure every operand and GEMM, not only what the run leaves behind"),
@@ -63,8 +65,8 @@ static enum nib_status request_of(const struct nib_argument *a, struct opened *o
     if (status == NIB_OK && a[UNIT].given) status = nib_unit_open(a[UNIT].path, &o->unit, error);
     if (status == NIB_OK) status = nib_rotation_open("rht16", &o->rotation, error);
     if (status == NIB_OK)
-        status = nib_stack_input_open(a[MODEL].path, a[TOKENS].path, (size_t)a[SEQUENCES].integer, (size_t)a[LENGTH].integer, 1,
-                                      (size_t)a[SKIP].integer, &o->input, error);
+        status = nib_stack_input_open(a[MODEL].path, a[TOKENS].path, (size_t)a[SEQUENCES].integer,
+                                      (size_t)a[LENGTH].integer, 1, (size_t)a[SKIP].integer, &o->input, error);
     if (status != NIB_OK) return status;
     *out = (struct nib_stack_request){.input = &o->input,
                                       .recipes = &o->recipe,

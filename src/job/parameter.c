@@ -32,7 +32,8 @@ static enum nib_status find(const struct nib_job *job, const char *what, const c
         }
     const char *near = nib_suggest(name, name_of, job);
     if (near != NULL)
-        return nib_fail(error, NIB_ENOTFOUND, "job %s has no %s \"%s\"; did you mean \"%s\"?", job->name, what, name, near);
+        return nib_fail(error, NIB_ENOTFOUND, "job %s has no %s \"%s\"; did you mean \"%s\"?", job->name, what, name,
+                        near);
     char known[400] = "";
     size_t length = 0;
     for (size_t i = 0; name_of(i, job) != NULL && length < sizeof known; i++)
@@ -71,8 +72,8 @@ enum nib_status nib_argument_parse(const struct nib_parameter *parameter, const 
     switch (parameter->type) {
     case NIB_PARAMETER_INTEGER:
         if (!nib_number_integer(text, parameter->low, parameter->high, &argument.integer))
-            status = nib_fail(error, NIB_EINVAL, "%s is \"%s\"; expected an integer from %lld to %lld", parameter->name, text,
-                              (long long)parameter->low, (long long)parameter->high);
+            status = nib_fail(error, NIB_EINVAL, "%s is \"%s\"; expected an integer from %lld to %lld", parameter->name,
+                              text, (long long)parameter->low, (long long)parameter->high);
         break;
     case NIB_PARAMETER_REAL:
         if (!nib_number_double(text, &argument.real) ||

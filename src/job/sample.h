@@ -22,7 +22,8 @@ struct nib_distribution {
     char name[32]; /* "gaussian", "t3", "silu4" */
 };
 
-/* "gaussian", "laplace", "logistic", "uniform", "tNU" (t3, t2.5), "siluA" (silu1, silu4), "ggBETA" (gg0.5), "outlierA" (outlier30). */
+/* "gaussian", "laplace", "logistic", "uniform", "tNU" (t3, t2.5), "siluA" (silu1, silu4), "ggBETA" (gg0.5), "outlierA"
+ * (outlier30). */
 NIB_CHECK enum nib_status nib_distribution_parse(const char *name, struct nib_distribution *out,
                                                  struct nib_error *error);
 /* Elements [first, first + count) of the stream. */

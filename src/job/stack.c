@@ -20,7 +20,8 @@ const char *const nib_precision_names[] = {"f32", "bf16", NULL};
 
 /* Names the file in an error that names none. */
 static void blame(enum nib_status status, const char *path, struct nib_error *error) {
-    if (status != NIB_OK && error != NULL && error->file[0] == '\0') snprintf(error->file, sizeof error->file, "%s", path);
+    if (status != NIB_OK && error != NULL && error->file[0] == '\0')
+        snprintf(error->file, sizeof error->file, "%s", path);
 }
 
 static enum nib_status read_tokens(const char *path, size_t skip, struct nib_stack_input *in, struct nib_error *error) {
@@ -28,8 +29,8 @@ static enum nib_status read_tokens(const char *path, size_t skip, struct nib_sta
     size_t wanted = skip + in->repeats * in->sequences, row = in->length + 1;
     uint32_t *all = NULL;
     if (in->length > in->config.positions)
-        return nib_fail(error, NIB_EINVAL, "sequences of %zu tokens; the model takes %u (max_position_embeddings)", in->length,
-                        in->config.positions);
+        return nib_fail(error, NIB_EINVAL, "sequences of %zu tokens; the model takes %u (max_position_embeddings)",
+                        in->length, in->config.positions);
     enum nib_status status = nib_tokens_read(path, in->config.vocabulary, &tokens, error);
     if (status == NIB_OK) status = nib_tokens_sequences(&tokens, wanted, in->length, &all, error);
     nib_tokens_clear(&tokens);
@@ -40,8 +41,9 @@ static enum nib_status read_tokens(const char *path, size_t skip, struct nib_sta
     return NIB_OK;
 }
 
-enum nib_status nib_stack_input_open(const char *model, const char *tokens, size_t sequences, size_t length, size_t repeats,
-                                     size_t skip, struct nib_stack_input *out, struct nib_error *error) {
+enum nib_status nib_stack_input_open(const char *model, const char *tokens, size_t sequences, size_t length,
+                                     size_t repeats, size_t skip, struct nib_stack_input *out,
+                                     struct nib_error *error) {
     struct nib_stack_input in = {.sequences = sequences, .length = length, .repeats = repeats};
     enum nib_status status = nib_model_config_find(model, &in.config_path, error);
     if (status == NIB_OK) status = nib_model_config_read(in.config_path, &in.config, error);
@@ -98,7 +100,8 @@ static void advance(void *context, size_t products) {
 }
 
 /* Values of all repetitions of one recipe into means and standard errors. */
-static void combine(struct nib_depth_record *const *repetition, size_t repeats, size_t records, struct nib_depth_record *out) {
+static void combine(struct nib_depth_record *const *repetition, size_t repeats, size_t records,
+                    struct nib_depth_record *out) {
     for (size_t i = 0; i < records; i++) {
         out[i] = repetition[0][i];
         if (repeats < 2) continue;
@@ -148,7 +151,8 @@ static enum nib_status repeat(const struct nib_stack_request *r, size_t number, 
     return status;
 }
 
-enum nib_status nib_stack_measure(const struct nib_stack_request *r, struct nib_stack_report *out, struct nib_error *error) {
+enum nib_status nib_stack_measure(const struct nib_stack_request *r, struct nib_stack_report *out,
+                                  struct nib_error *error) {
     enum nib_status status = nib_stack_check(r, error);
     if (status != NIB_OK) return status;
     struct nib_stack_report report = {.recipes = r->recipe_count,
@@ -163,7 +167,8 @@ enum nib_status nib_stack_measure(const struct nib_stack_request *r, struct nib_
     report.samples = repeats > 1 ? repeats : sequences;
     report.loss_change = nib_alloc(r->recipe_count * (report.samples + sequences), sizeof(double), "losses", error);
     if (all == NULL || report.record == NULL || report.loss_change == NULL) status = NIB_ENOMEM;
-    double *change = repeats > 1 && report.loss_change != NULL ? report.loss_change + r->recipe_count * repeats : report.loss_change;
+    double *change =
+        repeats > 1 && report.loss_change != NULL ? report.loss_change + r->recipe_count * repeats : report.loss_change;
     for (size_t n = 0; status == NIB_OK && n < repeats; n++) {
         status = repeat(r, n, all + n * r->recipe_count, change, error);
         for (size_t i = 0; status == NIB_OK && repeats > 1 && i < r->recipe_count; i++)

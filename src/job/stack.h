@@ -61,13 +61,15 @@ struct nib_stack_report {
 NIB_CHECK enum nib_status nib_stack_measure(const struct nib_stack_request *request, struct nib_stack_report *out,
                                             struct nib_error *error);
 void nib_stack_report_free(struct nib_stack_report *report);
-static inline const struct nib_depth_record *nib_stack_record(const struct nib_stack_report *report, size_t recipe, size_t i) {
+static inline const struct nib_depth_record *nib_stack_record(const struct nib_stack_report *report, size_t recipe,
+                                                              size_t i) {
     return &report->record[recipe * report->records + i];
 }
 
 /* Which recipe loses the least, and whether its difference to the next is resolved: by Student's t on pairs of the same
  * sequences, at 95 %. Recipes that quantize nothing are left out; "" for fewer than two others. */
-void nib_stack_headline(const struct nib_stack_report *report, const struct nib_recipe *const *recipes, char *out, size_t size);
+void nib_stack_headline(const struct nib_stack_report *report, const struct nib_recipe *const *recipes, char *out,
+                        size_t size);
 
 /* The columns of a record. */
 #define NIB_STACK_COLUMN(field, heading, units, digits, long_name)                                       \
@@ -85,14 +87,17 @@ enum { NIB_STACK_PART, NIB_STACK_LAYER, NIB_STACK_MODULE, NIB_STACK_PASS, NIB_ST
 /* Fills in these columns of a row, the first of which is `at`. */
 void nib_stack_row(struct nib_table *table, size_t row, size_t at, const struct nib_depth_record *record);
 /* "case" (the recipe) and the columns of a record; `part` NIB_DEPTH_PARTS: all. */
-NIB_CHECK enum nib_status nib_stack_table(const struct nib_stack_report *report, const struct nib_recipe *const *recipes,
-                                          enum nib_depth_part part, struct nib_table **out, struct nib_error *error);
+NIB_CHECK enum nib_status nib_stack_table(const struct nib_stack_report *report,
+                                          const struct nib_recipe *const *recipes, enum nib_depth_part part,
+                                          struct nib_table **out, struct nib_error *error);
 /* One table of several parts. */
-NIB_CHECK enum nib_status nib_stack_table_of_parts(const struct nib_stack_report *report, const struct nib_recipe *const *recipes,
+NIB_CHECK enum nib_status nib_stack_table_of_parts(const struct nib_stack_report *report,
+                                                   const struct nib_recipe *const *recipes,
                                                    const bool wanted[NIB_DEPTH_PARTS], struct nib_table **out,
                                                    struct nib_error *error);
 /* Groups summary, streams, operands, products and weights, over dimension scales. */
-NIB_CHECK enum nib_status nib_stack_store(const struct nib_stack_report *report, const struct nib_recipe *const *recipes,
-                                          struct nib_result *file, struct nib_error *error);
+NIB_CHECK enum nib_status nib_stack_store(const struct nib_stack_report *report,
+                                          const struct nib_recipe *const *recipes, struct nib_result *file,
+                                          struct nib_error *error);
 
 #endif

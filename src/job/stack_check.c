@@ -46,12 +46,14 @@ static enum nib_status divides(const struct place *at, size_t extent, const char
     static const char *const names[NIB_PASSES] = {"input channels", "output channels", "tokens"};
     if (extent % size == 0) return NIB_OK;
     bool tokens = at->pass == NIB_PASS_WGRAD;
-    return nib_fail(error, NIB_EINVAL, "recipe %s %s %s%s%s%s of %zu; %zu %s are no multiple of it, %zu would be", at->recipe, does,
-                    nib_pass_name(at->pass), tokens ? "" : " of ", tokens ? "" : nib_module_name(at->module), how, size, extent,
-                    names[at->pass], (extent / size + 1) * size);
+    return nib_fail(error, NIB_EINVAL, "recipe %s %s %s%s%s%s of %zu; %zu %s are no multiple of it, %zu would be",
+                    at->recipe, does, nib_pass_name(at->pass), tokens ? "" : " of ",
+                    tokens ? "" : nib_module_name(at->module), how, size, extent, names[at->pass],
+                    (extent / size + 1) * size);
 }
 
-static enum nib_status check_recipe(const struct nib_recipe *recipe, const struct place *at, size_t extent, struct nib_error *error) {
+static enum nib_status check_recipe(const struct nib_recipe *recipe, const struct place *at, size_t extent,
+                                    struct nib_error *error) {
     const struct nib_rotation *rotation = recipe->pass[at->pass].rotation;
     enum nib_status status = NIB_OK;
     if (rotation != NULL) status = divides(at, extent, "rotates", " in groups", nib_rotation_size(rotation), error);
@@ -63,8 +65,8 @@ static enum nib_status check_recipe(const struct nib_recipe *recipe, const struc
     return status;
 }
 
-static enum nib_status check_unit(const struct nib_stack_request *r, const struct nib_recipe *recipe, const struct place *at,
-                                  bool covered, size_t extent, struct nib_error *error) {
+static enum nib_status check_unit(const struct nib_stack_request *r, const struct nib_recipe *recipe,
+                                  const struct place *at, bool covered, size_t extent, struct nib_error *error) {
     char unit[64], how[96];
     size_t step;
     if (r->product != NIB_PRODUCT_UNIT) return NIB_OK;
@@ -75,8 +77,8 @@ static enum nib_status check_unit(const struct nib_stack_request *r, const struc
 }
 
 /* Layers that the recipe covers, and those that stay in high precision. */
-static enum nib_status check_place(const struct nib_stack_request *r, const struct nib_recipe *recipe, const struct place *at,
-                                   struct nib_error *error) {
+static enum nib_status check_place(const struct nib_stack_request *r, const struct nib_recipe *recipe,
+                                   const struct place *at, struct nib_error *error) {
     bool inside = recipe->first + recipe->last < r->input->config.layers, ends = recipe->first + recipe->last > 0;
     bool covered = inside && !recipe->high[at->module];
     size_t extent[NIB_PASSES];

@@ -32,7 +32,8 @@ static struct nib_estimate paired(const struct nib_stack_report *report, size_t 
     return (struct nib_estimate){mean, report->samples < 2 ? NAN : sqrt(square / (count - 1) / count)};
 }
 
-void nib_stack_headline(const struct nib_stack_report *report, const struct nib_recipe *const *recipes, char *out, size_t size) {
+void nib_stack_headline(const struct nib_stack_report *report, const struct nib_recipe *const *recipes, char *out,
+                        size_t size) {
     size_t best = SIZE_MAX, next = SIZE_MAX;
     struct nib_fpenv saved = nib_fpenv_enter();
     out[0] = '\0';
@@ -48,17 +49,18 @@ void nib_stack_headline(const struct nib_stack_report *report, const struct nib_
     if (next != SIZE_MAX) {
         struct nib_estimate off = paired(report, best, next);
         const char *what = report->repeats > 1 ? "runs" : report->samples == 1 ? "sequence" : "sequences";
-        int n = snprintf(out, size, "Lowest loss: %s, %+.5f; %.5f", nib_recipe_name(recipes[best]), change_of(report, best),
-                         off.value);
+        int n = snprintf(out, size, "Lowest loss: %s, %+.5f; %.5f", nib_recipe_name(recipes[best]),
+                         change_of(report, best), off.value);
         size_t used = (size_t)n < size ? (size_t)n : size - 1;
         if (report->samples > 1) used += (size_t)snprintf(out + used, size - used, " +- %.5f", off.error);
         if (used >= size) used = size - 1;
         if (report->samples > 1 && fabs(off.value) > student(report->samples) * off.error)
-            snprintf(out + used, size - used, " against %s (paired over %zu %s, resolved)", nib_recipe_name(recipes[next]),
-                     report->samples, what);
+            snprintf(out + used, size - used, " against %s (paired over %zu %s, resolved)",
+                     nib_recipe_name(recipes[next]), report->samples, what);
         else
             snprintf(out + used, size - used, " against %s, not resolved by %zu %s; --repeat %zu gives more",
-                     nib_recipe_name(recipes[next]), report->samples, what, report->repeats > 4 ? 2 * report->repeats : 8);
+                     nib_recipe_name(recipes[next]), report->samples, what,
+                     report->repeats > 4 ? 2 * report->repeats : 8);
     }
     nib_fpenv_leave(saved);
 }

@@ -30,8 +30,9 @@ void nib_stack_row(struct nib_table *table, size_t row, size_t at, const struct 
 
 static const struct nib_column columns[] = {{"case", "recipe", "", "recipe", NIB_COLUMN_TEXT, 0}, NIB_STACK_COLUMNS};
 
-static enum nib_status table_of(const struct nib_stack_report *report, const struct nib_recipe *const *recipes, const char *name,
-                                const bool wanted[NIB_DEPTH_PARTS], struct nib_table **out, struct nib_error *error) {
+static enum nib_status table_of(const struct nib_stack_report *report, const struct nib_recipe *const *recipes,
+                                const char *name, const bool wanted[NIB_DEPTH_PARTS], struct nib_table **out,
+                                struct nib_error *error) {
     struct nib_table *table = NULL;
     enum nib_status status = nib_table_new(name, columns, sizeof columns / sizeof *columns, &table, error);
     if (status != NIB_OK) return status;
@@ -72,9 +73,10 @@ struct writer {
     enum nib_status status;
 };
 
-static void texts(struct writer *w, const char *group, const char *scale, const char *long_name, const char *const *values,
-                  size_t count) {
-    if (w->status == NIB_OK) w->status = nib_result_text_scale(w->file, group, scale, long_name, values, count, w->error);
+static void texts(struct writer *w, const char *group, const char *scale, const char *long_name,
+                  const char *const *values, size_t count) {
+    if (w->status == NIB_OK)
+        w->status = nib_result_text_scale(w->file, group, scale, long_name, values, count, w->error);
 }
 
 static void layers(struct writer *w, const char *group, const char *scale, const char *long_name, size_t count) {
@@ -162,7 +164,8 @@ static void put_streams(struct writer *w) {
         for (size_t i = 0; passed != NULL && i < length; i++)
             passed[i] = w->report->record[from + (way == 0 ? 0 : up) + i].layer;
         if (w->status == NIB_OK)
-            w->status = nib_result_integer_scale(w->file, group, "boundary", "1", "layers below", passed, length, w->error);
+            w->status =
+                nib_result_integer_scale(w->file, group, "boundary", "1", "layers below", passed, length, w->error);
         free(passed);
         arrays(w, group, from + (way == 0 ? 0 : up), length, (const char *const[4]){"recipe", "boundary"});
     }

@@ -88,8 +88,8 @@ static enum nib_status find_amax(struct state *state, bool *finite, struct nib_e
     return status;
 }
 
-static enum nib_status measure_piece(struct state *state, const struct nib_part *part, const struct piece *piece, size_t i,
-                                     struct nib_error *error) {
+static enum nib_status measure_piece(struct state *state, const struct nib_part *part, const struct piece *piece,
+                                     size_t i, struct nib_error *error) {
     const struct nib_stream *s = state->stream;
     const struct nib_quantizer *q = s->quantizers[i];
     struct nib_quantized quantized;
@@ -147,7 +147,8 @@ enum nib_status nib_stream_measure(const struct nib_stream *s, struct nib_stream
     state.measuring = nib_alloc(s->quantizer_count, sizeof *state.measuring, "measurements", error);
     enum nib_status status = state.amax == NULL || state.measuring == NULL ? NIB_ENOMEM : NIB_OK;
     for (size_t q = 0; status == NIB_OK && q < s->quantizer_count; q++)
-        status = nib_parts_new(s->quantizers[q], s->x.rows, s->x.cols, s->axis, &s->options, &state.measuring[q], error);
+        status =
+            nib_parts_new(s->quantizers[q], s->x.rows, s->x.cols, s->axis, &s->options, &state.measuring[q], error);
     if (status == NIB_OK) status = cut(&state, PART, error);
     bool finite = true;
     if (status == NIB_OK && state.count > 1 && !cuts_lines(&state)) status = find_amax(&state, &finite, error);

@@ -24,8 +24,8 @@ struct nib_streamed {
     float tensor_amax; /* as the quantizer used it; 0 where it has no tensor scale */
 };
 
-/* out[i]: the measurement of the rotated x through quantizer i; the bits are those of nib_quantize and nib_measure on the
- * whole tensor. */
+/* out[i]: the measurement of the rotated x through quantizer i; the bits are those of nib_quantize and nib_measure on
+ * the whole tensor. */
 NIB_CHECK enum nib_status nib_stream_measure(const struct nib_stream *stream, struct nib_streamed *out,
                                              struct nib_error *error);
 

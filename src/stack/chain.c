@@ -29,8 +29,8 @@ struct work {
 };
 
 static void work_free(struct work *k) {
-    double *const all[] = {k->x[0], k->x[1], k->g[0], k->g[1], k->u[0],  k->u[1],  k->z,     k->h,
-                           k->dz,   k->da,   k->dg,   k->du,   k->dw[0], k->dw[1], k->dx[0], k->dx[1], k->w[0], k->w[1], k->w[2]};
+    double *const all[] = {k->x[0], k->x[1], k->g[0],  k->g[1],  k->u[0],  k->u[1],  k->z,    k->h,    k->dz,  k->da,
+                           k->dg,   k->du,   k->dw[0], k->dw[1], k->dx[0], k->dx[1], k->w[0], k->w[1], k->w[2]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
     free(k->drawn);
     nib_chain_scratch_free(&k->scratch);
@@ -64,7 +64,8 @@ static enum nib_status work_new(const struct nib_chain *c, struct work *k, struc
     return nib_chain_scratch_new(most, &k->scratch, error);
 }
 
-/* `count` numbers of a source, brought to a root mean square and rounded to binary32. The `place`-th draw of the chain. */
+/* `count` numbers of a source, brought to a root mean square and rounded to binary32. The `place`-th draw of the chain.
+ */
 static void draw(struct work *k, const struct nib_chain_source *source, uint64_t place, double rms, size_t count,
                  double *out) {
     source->fill(source->self, k->chain->seed, place * larger(k->weight, larger(k->signal, k->inner)), count, k->drawn);
@@ -97,8 +98,8 @@ static struct nib_chain_gain through(const struct work *k, struct nib_chain_gain
 }
 
 /* a is x or dY, x that of wgrad alone. */
-static enum nib_status multiply(struct work *k, int side, size_t layer, enum nib_pass pass, size_t gemm, const double *a,
-                                const double *x, double *out, struct nib_error *error) {
+static enum nib_status multiply(struct work *k, int side, size_t layer, enum nib_pass pass, size_t gemm,
+                                const double *a, const double *x, double *out, struct nib_error *error) {
     struct nib_chain_shape s = nib_chain_shape_of(k->chain, gemm);
     const double *b = pass == NIB_PASS_WGRAD ? x : weight_of(k, layer, gemm);
     if (side == EXACT) {
@@ -106,7 +107,8 @@ static enum nib_status multiply(struct work *k, int side, size_t layer, enum nib
         return NIB_OK;
     }
     uint64_t stream = (layer * NIB_PASSES + pass) * NIB_CHAIN_GEMMS + gemm;
-    return nib_chain_multiply(k->chain, pass, s, stream, a, b, out, &k->scratch, record_of(k, layer, pass, gemm), error);
+    return nib_chain_multiply(k->chain, pass, s, stream, a, b, out, &k->scratch, record_of(k, layer, pass, gemm),
+                              error);
 }
 
 static void settle(int side, size_t count, double *x) {
@@ -191,12 +193,13 @@ static enum nib_status weigh(struct work *k, int side, size_t layer, size_t gemm
     if (side == EXACT) return NIB_OK;
     struct nib_chain_shape s = nib_chain_shape_of(k->chain, gemm);
     struct nib_chain_record *record = record_of(k, layer, NIB_PASS_WGRAD, gemm);
-    return nib_chain_compare(record, s.in * s.out, exact->dw[gemm], k->dw[QUANTIZED], nib_chain_gain_times(gain, record),
-                             error);
+    return nib_chain_compare(record, s.in * s.out, exact->dw[gemm], k->dw[QUANTIZED],
+                             nib_chain_gain_times(gain, record), error);
 }
 
 static enum nib_status single_backward(struct work *k, size_t layer, int side, struct nib_chain_gain below,
-                                       struct nib_chain_gain above, struct exact_weights *exact, struct nib_error *error) {
+                                       struct nib_chain_gain above, struct exact_weights *exact,
+                                       struct nib_error *error) {
     const struct nib_chain *c = k->chain;
     enter(k, side, layer, k->z);
     nib_chain_act(c->activation, k->signal, k->z, k->h);
@@ -210,7 +213,8 @@ static enum nib_status single_backward(struct work *k, size_t layer, int side, s
 }
 
 static enum nib_status gated_backward(struct work *k, size_t layer, int side, struct nib_chain_gain below,
-                                      struct nib_chain_gain above, struct exact_weights *exact, struct nib_error *error) {
+                                      struct nib_chain_gain above, struct exact_weights *exact,
+                                      struct nib_error *error) {
     const double *g = k->g[side] + layer * k->inner, *u = k->u[side] + layer * k->inner;
     enter(k, side, layer, k->z);
     nib_chain_gate(k->inner, g, u, k->h);
@@ -271,8 +275,8 @@ static enum nib_status backward(struct work *k, const struct nib_chain_gain *rea
         }
         if (status == NIB_OK) above = passed_down(k, layer, above);
         for (size_t g = 0; status == NIB_OK && g < nib_chain_gemms(c); g++)
-            status = nib_chain_compare(record_of(k, layer, NIB_PASS_DGRAD, g), k->signal, k->dx[EXACT], k->dx[QUANTIZED],
-                                       above, error);
+            status = nib_chain_compare(record_of(k, layer, NIB_PASS_DGRAD, g), k->signal, k->dx[EXACT],
+                                       k->dx[QUANTIZED], above, error);
     }
     return status;
 }

@@ -18,8 +18,9 @@ enum nib_status nib_chain_compare(struct nib_chain_record *record, size_t count,
     double xx = nib_chain_dot(count, exact, exact), qq = nib_chain_dot(count, quantized, quantized);
     double xq = nib_chain_dot(count, exact, quantized);
     if (!isfinite(xx) || !isfinite(qq) || xx == 0)
-        return nib_fail(error, NIB_EINVAL, "the signal leaves the range of binary32 in layer %u (%s); norm keeps it inside",
-                        record->depth, nib_pass_name(record->pass));
+        return nib_fail(error, NIB_EINVAL,
+                        "the signal leaves the range of binary32 in layer %u (%s); norm keeps it inside", record->depth,
+                        nib_pass_name(record->pass));
     record->value[NIB_CHAIN_gain] = xq / xx;
     record->value[NIB_CHAIN_product_predicted] = gain.predicted;
     record->value[NIB_CHAIN_product_measured] = gain.measured;

@@ -15,6 +15,7 @@ struct nib_chain_gain nib_chain_gain_joined(struct nib_chain_gain a, struct nib_
 
 /* Quantized against exact: gain, norm and angle go into `record`, beside the gain that leads here. */
 NIB_CHECK enum nib_status nib_chain_compare(struct nib_chain_record *record, size_t count, const double *exact,
-                                            const double *quantized, struct nib_chain_gain gain, struct nib_error *error);
+                                            const double *quantized, struct nib_chain_gain gain,
+                                            struct nib_error *error);
 
 #endif

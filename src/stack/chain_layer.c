@@ -59,7 +59,8 @@ void nib_chain_act(enum nib_chain_activation activation, size_t count, const dou
     }
 }
 
-void nib_chain_act_back(enum nib_chain_activation activation, size_t count, const double *x, const double *dy, double *dx) {
+void nib_chain_act_back(enum nib_chain_activation activation, size_t count, const double *x, const double *dy,
+                        double *dx) {
     switch (activation) {
     case NIB_CHAIN_RELU:
         for (size_t i = 0; i < count; i++) dx[i] = x[i] > 0 ? dy[i] : 0;

@@ -4,7 +4,8 @@
 
 #include <nibble/chain.h>
 
-/* Root mean square that the weights after this activation need, times sqrt(fan-in), to keep Gaussian signals of variance 1. */
+/* Root mean square that the weights after this activation need, times sqrt(fan-in), to keep Gaussian signals of
+ * variance 1. */
 double nib_chain_weight_gain(enum nib_chain_activation activation);
 
 /* y = x / rms(x), row by row, and back. dx may be dy. */
@@ -13,7 +14,8 @@ void nib_chain_norm_back(size_t rows, size_t cols, const double *x, const double
 
 /* y = act(x), elementwise, and dx = dy act'(x); dx may be dy. Not for SwiGLU. */
 void nib_chain_act(enum nib_chain_activation activation, size_t count, const double *x, double *y);
-void nib_chain_act_back(enum nib_chain_activation activation, size_t count, const double *x, const double *dy, double *dx);
+void nib_chain_act_back(enum nib_chain_activation activation, size_t count, const double *x, const double *dy,
+                        double *dx);
 
 /* h = silu(g) u, and back. */
 void nib_chain_gate(size_t count, const double *g, const double *u, double *h);

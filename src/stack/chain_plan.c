@@ -32,7 +32,8 @@ void nib_chain_name_records(const struct nib_chain *c, struct nib_chain_record *
         for (unsigned pass = 0; pass < passes(c); pass++)
             for (size_t g = 0; g < nib_chain_gemms(c); g++) {
                 struct nib_chain_record *r = nib_chain_record_at(c, records, layer, (enum nib_pass)pass, g);
-                *r = (struct nib_chain_record){.depth = layer + 1, .pass = (enum nib_pass)pass, .gemm = gemm_name(c, g)};
+                *r =
+                    (struct nib_chain_record){.depth = layer + 1, .pass = (enum nib_pass)pass, .gemm = gemm_name(c, g)};
             }
 }
 
@@ -42,14 +43,16 @@ static enum nib_status check_rotations(const struct nib_chain *c, struct nib_err
         unsigned size_a = a == NULL ? 1 : nib_rotation_size(a), size_b = b == NULL ? 1 : nib_rotation_size(b);
         if ((size_a > 1 || size_b > 1) &&
             (size_a != size_b || strcmp(nib_rotation_sha256(a), nib_rotation_sha256(b)) != 0))
-            return nib_fail(error, NIB_EINVAL, "%s: its operands are rotated differently, and the rotations do not cancel",
+            return nib_fail(error, NIB_EINVAL,
+                            "%s: its operands are rotated differently, and the rotations do not cancel",
                             nib_pass_name((enum nib_pass)pass));
         for (size_t gemm = 0; size_a > 1 && gemm < nib_chain_gemms(c); gemm++) {
             struct nib_chain_shape s = nib_chain_shape_of(c, gemm);
             size_t extent = pass == NIB_PASS_FPROP ? s.in : pass == NIB_PASS_DGRAD ? s.out : s.tokens;
             if (extent % size_a != 0)
-                return nib_fail(error, NIB_EINVAL, "%s of %s reduces over %zu elements; rotation %s needs a multiple of %u",
-                                nib_pass_name((enum nib_pass)pass), gemm_name(c, gemm), extent, nib_rotation_name(a), size_a);
+                return nib_fail(
+                    error, NIB_EINVAL, "%s of %s reduces over %zu elements; rotation %s needs a multiple of %u",
+                    nib_pass_name((enum nib_pass)pass), gemm_name(c, gemm), extent, nib_rotation_name(a), size_a);
         }
     }
     return NIB_OK;
@@ -59,6 +62,7 @@ enum nib_status nib_chain_check(const struct nib_chain *c, struct nib_error *err
     if (c->depth == 0 || c->width == 0 || c->rows == 0 || (c->activation == NIB_CHAIN_SWIGLU && c->inner == 0))
         return nib_fail(error, NIB_EINVAL, "a chain needs depth, width and rows of at least 1");
     if (c->activation == NIB_CHAIN_SWIGLU && !c->norm)
-        return nib_fail(error, NIB_EINVAL, "swiglu without norm squares the signal layer by layer until it overflows; add norm");
+        return nib_fail(error, NIB_EINVAL,
+                        "swiglu without norm squares the signal layer by layer until it overflows; add norm");
     return check_rotations(c, error);
 }

@@ -15,8 +15,8 @@ struct nib_chain_shape {
 struct nib_chain_shape nib_chain_shape_of(const struct nib_chain *chain, size_t gemm);
 
 /* `records`: nib_chain_records entries. */
-struct nib_chain_record *nib_chain_record_at(const struct nib_chain *chain, struct nib_chain_record *records, size_t layer,
-                                             enum nib_pass pass, size_t gemm);
+struct nib_chain_record *nib_chain_record_at(const struct nib_chain *chain, struct nib_chain_record *records,
+                                             size_t layer, enum nib_pass pass, size_t gemm);
 /* Fills in depth, pass and GEMM of every record. */
 void nib_chain_name_records(const struct nib_chain *chain, struct nib_chain_record *records);
 

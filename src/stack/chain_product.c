@@ -58,8 +58,9 @@ struct operand {
 };
 
 /* What the quantizer makes of an operand, in the rotated basis, and its alpha there. */
-static enum nib_status quantize(const struct operand *x, uint64_t seed, uint64_t stream, struct nib_chain_scratch *scratch,
-                                double *out, double *alpha, struct nib_error *error) {
+static enum nib_status quantize(const struct operand *x, uint64_t seed, uint64_t stream,
+                                struct nib_chain_scratch *scratch, double *out, double *alpha,
+                                struct nib_error *error) {
     size_t count = x->rows * x->cols;
     for (size_t i = 0; i < count; i++) scratch->given[i] = (float)x->data[i];
     const float *presented = scratch->given;
@@ -102,9 +103,12 @@ enum nib_status nib_chain_multiply(const struct nib_chain *chain, enum nib_pass 
         {{how, a, s.tokens, s.in, NIB_ALONG_COLS}, {how + 1, b, s.out, s.in, NIB_ALONG_COLS}},
         {{how, a, s.tokens, s.out, NIB_ALONG_COLS}, {how + 1, b, s.out, s.in, NIB_ALONG_ROWS}},
         {{how, a, s.tokens, s.out, NIB_ALONG_ROWS}, {how + 1, b, s.tokens, s.in, NIB_ALONG_ROWS}}};
-    size_t outputs = pass == NIB_PASS_FPROP ? s.tokens * s.out : pass == NIB_PASS_DGRAD ? s.tokens * s.in : s.out * s.in;
+    size_t outputs = pass == NIB_PASS_FPROP   ? s.tokens * s.out
+                     : pass == NIB_PASS_DGRAD ? s.tokens * s.in
+                                              : s.out * s.in;
     double alpha[2];
-    enum nib_status status = quantize(&operands[pass][0], chain->seed, 2 * stream, scratch, scratch->a, &alpha[0], error);
+    enum nib_status status =
+        quantize(&operands[pass][0], chain->seed, 2 * stream, scratch, scratch->a, &alpha[0], error);
     if (status == NIB_OK)
         status = quantize(&operands[pass][1], chain->seed, 2 * stream + 1, scratch, scratch->b, &alpha[1], error);
     if (status != NIB_OK) return status;

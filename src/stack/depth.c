@@ -9,7 +9,9 @@
 
 static const char *const parts[] = {"summary", "stream", "operand", "product", "weight", NULL};
 
-const char *nib_depth_part_name(enum nib_depth_part part) { return (unsigned)part < NIB_DEPTH_PARTS ? parts[part] : NULL; }
+const char *nib_depth_part_name(enum nib_depth_part part) {
+    return (unsigned)part < NIB_DEPTH_PARTS ? parts[part] : NULL;
+}
 
 /* Where the records of each part begin. */
 struct plan {
@@ -17,7 +19,8 @@ struct plan {
 };
 
 static struct plan plan_of(const struct nib_stack *stack, bool backward, bool products) {
-    struct plan p = {.layers = stack->config.layers, .slots = backward ? NIB_SLOTS : 2, .passes = backward ? NIB_PASSES : 1};
+    struct plan p = {
+        .layers = stack->config.layers, .slots = backward ? NIB_SLOTS : 2, .passes = backward ? NIB_PASSES : 1};
     size_t linear = p.layers * NIB_MODULES;
     size_t count[NIB_DEPTH_PARTS] = {1, p.layers + (backward ? p.layers + 1 : 0), products ? linear * p.slots : 0,
                                      products ? linear * p.passes : 0, backward ? stack->count : 0};
@@ -36,7 +39,8 @@ struct measuring {
     const struct nib_stack_result *result;
 };
 
-static struct nib_depth_record *product_at(const struct measuring *m, size_t layer, enum nib_module module, enum nib_pass pass) {
+static struct nib_depth_record *product_at(const struct measuring *m, size_t layer, enum nib_module module,
+                                           enum nib_pass pass) {
     return &m->records[m->plan.first[NIB_DEPTH_PRODUCT] + (layer * NIB_MODULES + module) * m->plan.passes + pass];
 }
 
@@ -90,13 +94,15 @@ static double layer_gain(const struct measuring *m, size_t layer, enum nib_pass 
     double gate = product_at(m, layer, NIB_MODULE_GATE, pass)->value[q].value;
     double up = product_at(m, layer, NIB_MODULE_UP, pass)->value[q].value;
     double both = pass == NIB_PASS_FPROP ? gate * up : (gate + up) / 2; /* gradients of gate and up add */
-    return product_at(m, layer, NIB_MODULE_V, pass)->value[q].value * product_at(m, layer, NIB_MODULE_O, pass)->value[q].value *
-           both * product_at(m, layer, NIB_MODULE_DOWN, pass)->value[q].value;
+    return product_at(m, layer, NIB_MODULE_V, pass)->value[q].value *
+           product_at(m, layer, NIB_MODULE_O, pass)->value[q].value * both *
+           product_at(m, layer, NIB_MODULE_DOWN, pass)->value[q].value;
 }
 
 static enum nib_status stream_at(const struct measuring *m, struct nib_depth_record *record, const double *exact,
                                  const double *result, struct nib_error *error) {
-    size_t hidden = m->request->stack->config.hidden, at = (size_t)record->layer * m->request->sequences * m->request->length * hidden;
+    size_t hidden = m->request->stack->config.hidden,
+           at = (size_t)record->layer * m->request->sequences * m->request->length * hidden;
     struct nib_likeness *part = NULL;
     enum nib_status status = compare_tokens(m, hidden, exact + at, result + at, &part, error);
     if (status != NIB_OK) return status;
@@ -115,8 +121,9 @@ static enum nib_status streams(const struct measuring *m, struct nib_error *erro
     double predicted = 1, measured = 1;
     for (size_t i = 0; status == NIB_OK && i < layers + down; i++, record++) {
         bool gradient = i >= layers;
-        status = gradient ? stream_at(m, record, m->request->reference->hidden_gradient, m->result->hidden_gradient, error)
-                          : stream_at(m, record, m->request->reference->hidden, m->result->hidden, error);
+        status = gradient
+                     ? stream_at(m, record, m->request->reference->hidden_gradient, m->result->hidden_gradient, error)
+                     : stream_at(m, record, m->request->reference->hidden, m->result->hidden, error);
         if (!products) continue;
         if (i == layers) predicted = measured = 1;
         if (i != layers) {
@@ -208,17 +215,20 @@ static void summarize(const struct measuring *m) {
         s->value[NIB_DEPTH_gradient_cosine] = bottom->value[NIB_DEPTH_cosine];
     }
     if (!m->request->products) return;
-    static const enum nib_depth_quantity by_pass[] = {NIB_DEPTH_fprop_sqnr_db, NIB_DEPTH_dgrad_sqnr_db, NIB_DEPTH_wgrad_sqnr_db};
+    static const enum nib_depth_quantity by_pass[] = {NIB_DEPTH_fprop_sqnr_db, NIB_DEPTH_dgrad_sqnr_db,
+                                                      NIB_DEPTH_wgrad_sqnr_db};
     for (int pass = 0; pass < (int)m->plan.passes; pass++)
         s->value[by_pass[pass]].value = average(m, NIB_DEPTH_PRODUCT, pass, NIB_DEPTH_sqnr_db);
-    static const enum nib_depth_quantity means[] = {NIB_DEPTH_alpha, NIB_DEPTH_sqnr_db, NIB_DEPTH_b_eff, NIB_DEPTH_rotation_gain_db};
+    static const enum nib_depth_quantity means[] = {NIB_DEPTH_alpha, NIB_DEPTH_sqnr_db, NIB_DEPTH_b_eff,
+                                                    NIB_DEPTH_rotation_gain_db};
     for (size_t i = 0; i < sizeof means / sizeof *means; i++)
         s->value[means[i]].value = average(m, NIB_DEPTH_OPERAND, -1, means[i]);
 }
 
 enum nib_status nib_depth_measure(const struct nib_depth_request *request, struct nib_depth_record **out,
                                   struct nib_error *error) {
-    struct measuring m = {.request = request, .plan = plan_of(request->stack, request->run->backward, request->products)};
+    struct measuring m = {.request = request,
+                          .plan = plan_of(request->stack, request->run->backward, request->products)};
     struct nib_stack_result result = {0};
     m.records = nib_alloc(m.plan.first[NIB_DEPTH_PARTS], sizeof *m.records, "measures of a stack", error);
     if (m.records == NULL) return NIB_ENOMEM;

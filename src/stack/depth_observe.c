@@ -68,7 +68,8 @@ static enum nib_status render(const struct nib_depth_observer *o, const struct n
     status = nib_quantized_alloc(event->quantizer, event->rows, event->cols, event->axis, want, &out->own, error);
     if (status != NIB_OK) return status;
     out->quantized = &out->own;
-    struct nib_quantize_options options = {.axis = event->axis, .seed = o->request->run->linear.seed, .threads = threads};
+    struct nib_quantize_options options = {
+        .axis = event->axis, .seed = o->request->run->linear.seed, .threads = threads};
     status = nib_quantize(event->quantizer, view, &options, &out->own, error);
     out->values = out->own.values;
     return status;
@@ -89,7 +90,8 @@ static enum nib_status use_of_levels(const struct nib_depth_observer *o, const s
 }
 
 /* Keeps a copy of the values for the product that follows. */
-static enum nib_status keep(float **to, const struct nib_operand_event *event, const float *values, struct nib_error *error) {
+static enum nib_status keep(float **to, const struct nib_operand_event *event, const float *values,
+                            struct nib_error *error) {
     size_t count = event->rows * event->cols;
     free(*to);
     *to = nib_alloc_raw(count, sizeof **to, "an operand", error);
@@ -108,7 +110,8 @@ static const struct nib_rotation *rotation_of(const struct nib_depth_observer *o
 
 /* The same operand without and with a rotation; what the run itself did is not done again. */
 static enum nib_status turn(struct nib_depth_observer *o, const struct nib_operand_event *event,
-                            const struct nib_estimate *levels, struct nib_depth_record *record, struct nib_error *error) {
+                            const struct nib_estimate *levels, struct nib_depth_record *record,
+                            struct nib_error *error) {
     struct nib_depth_side *side = &o->side[event->slot % 2];
     const struct nib_rotation *rotation = rotation_of(o, event);
     const struct nib_recipe *recipe = recipe_of(o);
@@ -138,7 +141,8 @@ static enum nib_status turn(struct nib_depth_observer *o, const struct nib_opera
             record->value[rotated ? NIB_DEPTH_rotated_sqnr_db : NIB_DEPTH_raw_sqnr_db] =
                 nib_likeness_estimate(batches[rotated].part, batches[rotated].count, nib_likeness_sqnr);
             if (status == NIB_OK)
-                record->value[rotated ? NIB_DEPTH_rotated_b_eff : NIB_DEPTH_raw_b_eff] = statistics[NIB_STATISTIC_b_eff];
+                record->value[rotated ? NIB_DEPTH_rotated_b_eff : NIB_DEPTH_raw_b_eff] =
+                    statistics[NIB_STATISTIC_b_eff];
         }
         if (status == NIB_OK) status = keep(rotated ? &side->rotated : &side->raw, event, r.values, error);
         rendition_clear(&r);
@@ -195,7 +199,8 @@ static double alpha_of(struct nib_depth_observer *o, const struct nib_product_ev
     if (forward == NIB_SLOTS || forward == slot || recipe->slot[slot].source == NIB_SOURCE_ORIGINAL) return alpha;
     bool same_codes = recipe->slot[slot].source == NIB_SOURCE_SAME &&
                       !isnan(operand_at(o, event->layer, event->module, slot)->value[NIB_DEPTH_sqnr_db].value);
-    return same_codes ? alpha : alpha * operand_at(o, event->layer, event->module, forward)->value[NIB_DEPTH_alpha].value;
+    return same_codes ? alpha
+                      : alpha * operand_at(o, event->layer, event->module, forward)->value[NIB_DEPTH_alpha].value;
 }
 
 /* Parts of an output for standard errors: its sequences; a weight's gradient is one. */
@@ -209,14 +214,15 @@ static enum nib_status compare_output(const struct nib_depth_observer *o, const 
     struct nib_likeness *part = nib_alloc(parts, sizeof *part, "sums of an output", error);
     if (part == NULL) return NIB_ENOMEM;
     for (size_t i = 0; i < parts; i++)
-        nib_likeness_f32(&part[i], rows * event->cols, event->exact + i * rows * event->cols, output + i * rows * event->cols);
+        nib_likeness_f32(&part[i], rows * event->cols, event->exact + i * rows * event->cols,
+                         output + i * rows * event->cols);
     *out = part;
     return NIB_OK;
 }
 
 /* The output of raw or rotated operands, in binary32. */
-static void multiply(const struct nib_depth_observer *o, const struct nib_product_event *event, const float *a, const float *b,
-                     float *out) {
+static void multiply(const struct nib_depth_observer *o, const struct nib_product_event *event, const float *a,
+                     const float *b, float *out) {
     bool a_across = event->pass == NIB_PASS_WGRAD, b_across = event->pass != NIB_PASS_FPROP;
     size_t m = event->rows, n = event->cols, k = a_across ? o->side[0].rows : o->side[0].cols;
     nib_blas_sgemm(a_across, !b_across, m, n, k, 1, a, a_across ? m : k, b, b_across ? n : k, 0, out, n,
@@ -229,7 +235,8 @@ static enum nib_status turn_output(const struct nib_depth_observer *o, const str
     float *out = nib_alloc_raw(event->rows * event->cols, sizeof *out, "an output", error);
     enum nib_status status = out == NULL ? NIB_ENOMEM : NIB_OK;
     for (int rotated = 0; status == NIB_OK && rotated < 2; rotated++) {
-        const float *a = rotated ? o->side[0].rotated : o->side[0].raw, *b = rotated ? o->side[1].rotated : o->side[1].raw;
+        const float *a = rotated ? o->side[0].rotated : o->side[0].raw,
+                    *b = rotated ? o->side[1].rotated : o->side[1].raw;
         if (a == NULL || b == NULL) break;
         multiply(o, event, a, b, out);
         status = compare_output(o, event, out, &part[rotated], error);

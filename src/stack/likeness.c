@@ -55,8 +55,8 @@ static struct nib_likeness without(const struct nib_likeness *part, size_t parts
     return total;
 }
 
-struct nib_estimate nib_likeness_difference(const struct nib_likeness *left, const struct nib_likeness *right, size_t parts,
-                                            nib_likeness_function *function) {
+struct nib_estimate nib_likeness_difference(const struct nib_likeness *left, const struct nib_likeness *right,
+                                            size_t parts, nib_likeness_function *function) {
     struct nib_likeness l = nib_likeness_total(left, parts), r = {0};
     if (right != NULL) r = nib_likeness_total(right, parts);
     struct nib_estimate out = {function(&l) - (right != NULL ? function(&r) : 0), NAN};
@@ -76,6 +76,7 @@ struct nib_estimate nib_likeness_difference(const struct nib_likeness *left, con
     return out;
 }
 
-struct nib_estimate nib_likeness_estimate(const struct nib_likeness *part, size_t parts, nib_likeness_function *function) {
+struct nib_estimate nib_likeness_estimate(const struct nib_likeness *part, size_t parts,
+                                          nib_likeness_function *function) {
     return nib_likeness_difference(part, NULL, parts, function);
 }

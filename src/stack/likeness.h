@@ -25,10 +25,11 @@ static inline double nib_likeness_stall(const struct nib_likeness *l) { return s
 
 /* A function of the sum of all parts, with its standard error by leaving out one part at a time; NAN with one part. */
 typedef double nib_likeness_function(const struct nib_likeness *likeness);
-struct nib_estimate nib_likeness_estimate(const struct nib_likeness *part, size_t parts, nib_likeness_function *function);
+struct nib_estimate nib_likeness_estimate(const struct nib_likeness *part, size_t parts,
+                                          nib_likeness_function *function);
 /* left - right, each pair of parts left out together. */
-struct nib_estimate nib_likeness_difference(const struct nib_likeness *left, const struct nib_likeness *right, size_t parts,
-                                            nib_likeness_function *function);
+struct nib_estimate nib_likeness_difference(const struct nib_likeness *left, const struct nib_likeness *right,
+                                            size_t parts, nib_likeness_function *function);
 struct nib_likeness nib_likeness_total(const struct nib_likeness *part, size_t parts);
 
 #endif

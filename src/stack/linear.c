@@ -213,11 +213,11 @@ static enum nib_status gradient(const struct nib_linear_call *call, const struct
     bool own = false;
     enum nib_status status = nib_linear_rotation(call, pass, &rotation, &own, error);
     if (status == NIB_OK)
-        status = nib_linear_prepare(call, dgrad ? NIB_SLOT_DGRAD_DY : NIB_SLOT_WGRAD_DY, dy, tokens, out, NULL, rotation,
-                                    &operand[0], error);
+        status = nib_linear_prepare(call, dgrad ? NIB_SLOT_DGRAD_DY : NIB_SLOT_WGRAD_DY, dy, tokens, out, NULL,
+                                    rotation, &operand[0], error);
     if (status == NIB_OK && dgrad)
-        status = nib_linear_prepare(call, NIB_SLOT_DGRAD_W, saved->w, out, in, &saved->operand[1], rotation, &operand[1],
-                                    error);
+        status = nib_linear_prepare(call, NIB_SLOT_DGRAD_W, saved->w, out, in, &saved->operand[1], rotation,
+                                    &operand[1], error);
     else if (status == NIB_OK)
         status = nib_linear_prepare(call, NIB_SLOT_WGRAD_X, saved->x, tokens, in, &saved->operand[0], rotation,
                                     &operand[1], error);

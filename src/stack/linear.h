@@ -14,7 +14,7 @@ struct nib_linear_call {
 struct nib_linear_operand {
     enum nib_slot slot;
     enum nib_axis axis;
-    size_t rows, cols;           /* as multiplied; those of the tensor with zeros behind them along the reduction axis: */
+    size_t rows, cols; /* as multiplied; those of the tensor with zeros behind them along the reduction axis: */
     size_t tensor_rows, tensor_cols;
     const float *original;       /* rows x cols */
     const struct nib_quantizer *quantizer; /* NULL: high precision */
@@ -50,15 +50,16 @@ size_t nib_linear_common_multiple(size_t a, size_t b);
 enum nib_status nib_linear_extent(const struct nib_linear_call *call, enum nib_pass pass, size_t extent, size_t *out,
                                   struct nib_error *error);
 
-/* Source, zeros, clamp, rotation, factor, quantizer. `forward`: the operand of fprop that shares the tensor, where the recipe
- * takes values from it. */
+/* Source, zeros, clamp, rotation, factor, quantizer. `forward`: the operand of fprop that shares the tensor, where the
+ * recipe takes values from it. */
 enum nib_status nib_linear_prepare(const struct nib_linear_call *call, enum nib_slot slot, const float *original,
                                    size_t rows, size_t cols, const struct nib_linear_operand *forward,
                                    const struct nib_rotation *rotation, struct nib_linear_operand *out,
                                    struct nib_error *error);
 /* Whether an operand with `source: same` has the codes of the forward operand: those of square blocks serve both
  * directions, because quantizing along the other axis finds the same ones. A rotation of either product, a fit and a
- * residual are in the values alone, which are passed on otherwise; so are those of stochastic rounding in padded columns. */
+ * residual are in the values alone, which are passed on otherwise; so are those of stochastic rounding in padded
+ * columns. */
 bool nib_linear_same_codes(const struct nib_recipe *recipe, enum nib_slot slot);
 /* The scaled element x/s of the operand as presented, by position. */
 float nib_linear_scaled(const struct nib_linear_operand *operand, size_t row, size_t col);
@@ -73,8 +74,8 @@ struct nib_linear_product {
 /* The unit that takes the codes of a quantizer with its scales, by name; NULL where none does. */
 const char *nib_linear_unit_of(const struct nib_quantizer *quantizer);
 /* Whether a given unit takes the operands of all products of a recipe: a layer of zeros through it. */
-enum nib_status nib_linear_try_unit(const struct nib_recipe *recipe, unsigned layers, const struct nib_unit *unit, bool backward,
-                                    struct nib_error *error);
+enum nib_status nib_linear_try_unit(const struct nib_recipe *recipe, unsigned layers, const struct nib_unit *unit,
+                                    bool backward, struct nib_error *error);
 /* The unit of a pass where none is given; recipe NULL: of operands in high precision. */
 const char *nib_linear_unit_for(const struct nib_recipe *recipe, enum nib_pass pass);
 enum nib_status nib_linear_multiply(const struct nib_linear_call *call, struct nib_linear_product *product, float *out,
@@ -96,8 +97,8 @@ unsigned nib_linear_ternary_fit(const float *w, size_t m, unsigned iterations, i
 enum nib_status nib_linear_clamp(const float *x, size_t count, double quantile, float *clamped, float *rest,
                                  struct nib_error *error);
 /* y (tokens x out) += rest (tokens x in) times the transpose of w (out x in); rest is sparse. */
-enum nib_status nib_linear_add_residual(const struct nib_linear_operand *x, const struct nib_linear_operand *w, float *y,
-                                        int threads, struct nib_error *error);
+enum nib_status nib_linear_add_residual(const struct nib_linear_operand *x, const struct nib_linear_operand *w,
+                                        float *y, int threads, struct nib_error *error);
 /* Masks of the forward operands and the factor on dW, as far as the recipe asks for them. */
 enum nib_status nib_linear_keep(const struct nib_recipe *recipe, const struct nib_linear_operand operand[2],
                                 struct nib_linear_saved *saved, struct nib_error *error);

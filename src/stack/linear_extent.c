@@ -46,7 +46,8 @@ enum nib_status nib_linear_extent(const struct nib_linear_call *call, enum nib_p
     size_t step = 1;
     *out = extent;
     if (recipe == NULL || !recipe->pass[pass].pad) return NIB_OK;
-    if (call->recipe != NULL && recipe->pass[pass].rotation != NULL) step = nib_rotation_size(recipe->pass[pass].rotation);
+    if (call->recipe != NULL && recipe->pass[pass].rotation != NULL)
+        step = nib_rotation_size(recipe->pass[pass].rotation);
     for (int i = 0; call->recipe != NULL && i < 2; i++) {
         const struct nib_quantizer *quantizer = codes_of(recipe, (enum nib_slot)(2 * (int)pass + i));
         bool eden = quantizer != NULL && quantizer->axes.scale_correction == NIB_SCALE_CORRECTION_EDEN;

@@ -1,5 +1,6 @@
-/* GPTQ: columns are rounded one after the other, and what rounding one loses is made up for by those that follow, as the
- * inputs' second moments say. Scales are those of the weights before, so that the order of columns costs nothing later. */
+/* GPTQ: columns are rounded one after the other, and what rounding one loses is made up for by those that follow, as
+ * the inputs' second moments say. Scales are those of the weights before, so that the order of columns costs nothing
+ * later. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,8 +123,10 @@ static enum nib_status factor(struct hessian *h, struct nib_error *error) {
     if (definite) invert(h->matrix, h->n, work);
     free(work);
     return definite ? NIB_OK
-                    : nib_fail(error, NIB_ECONVERGE, "GPTQ: the second moments of %zu inputs are not positive definite; "
-                               "a larger damping helps", h->n);
+                    : nib_fail(error, NIB_ECONVERGE,
+                               "GPTQ: the second moments of %zu inputs are not positive definite; "
+                               "a larger damping helps",
+                               h->n);
 }
 
 static double block_scale(const struct nib_linear_operand *w, size_t row, size_t col) {
@@ -132,7 +135,8 @@ static double block_scale(const struct nib_linear_operand *w, size_t row, size_t
     uint32_t code = 0;
     memcpy(&code, q->scales + (row / block->block_rows * q->scale_cols + col / block->block_cols) * q->scale_bytes,
            q->scale_bytes);
-    return (double)nib_scale_decode(block->scale, code) * (block->has_tensor_scale ? (double)q->tensor_scale_decode : 1);
+    return (double)nib_scale_decode(block->scale, code) *
+           (block->has_tensor_scale ? (double)q->tensor_scale_decode : 1);
 }
 
 static void fit_row(const struct hessian *h, const struct nib_linear_operand *w, size_t row, double *x) {
@@ -163,7 +167,8 @@ static void pack(struct nib_quantized *q) {
         }
 }
 
-static enum nib_status fit(const struct hessian *h, struct nib_linear_operand *w, int threads, struct nib_error *error) {
+static enum nib_status fit(const struct hessian *h, struct nib_linear_operand *w, int threads,
+                           struct nib_error *error) {
     int most = nib_threads_for(threads, w->rows);
     double *work = nib_alloc_raw((size_t)most * h->n, sizeof *work, "rows of weights", error);
     if (work == NULL) return NIB_ENOMEM;

@@ -77,7 +77,8 @@ static bool is_padded(const struct nib_linear_operand *p) {
 }
 
 /* The tensor with its zeros; the tensor itself where there are none. */
-static enum nib_status pad(struct nib_linear_operand *p, const float *tensor, const float **out, struct nib_error *error) {
+static enum nib_status pad(struct nib_linear_operand *p, const float *tensor, const float **out,
+                           struct nib_error *error) {
     float *padded = NULL;
     *out = tensor;
     if (!is_padded(p)) return NIB_OK;
@@ -147,7 +148,8 @@ bool nib_linear_same_codes(const struct nib_recipe *recipe, enum nib_slot slot) 
         return false;
     /* Random bits go by the position in the matrix, which padded columns move. */
     if (recipe->pass[NIB_PASS_FPROP].pad && nib_axes_stochastic(&q->axes)) return false;
-    if (recipe->pass[NIB_PASS_FPROP].rotation != NULL || recipe->pass[nib_slot_pass(slot)].rotation != NULL) return false;
+    if (recipe->pass[NIB_PASS_FPROP].rotation != NULL || recipe->pass[nib_slot_pass(slot)].rotation != NULL)
+        return false;
     return q->block->block_rows == q->block->block_cols &&
            (!q->block->has_tensor_scale || q->axes.tensor_scope == NIB_TENSOR_SCOPE_TENSOR);
 }
@@ -171,9 +173,9 @@ static enum nib_status clamp(struct nib_linear_operand *p, const float *tensor, 
     return NIB_OK;
 }
 
-static enum nib_status fill(const struct nib_linear_call *call, const float *source, const struct nib_rotation *rotation,
-                            const struct nib_operand_rule *rule, unsigned purpose, struct nib_linear_operand *p,
-                            struct nib_error *error) {
+static enum nib_status fill(const struct nib_linear_call *call, const float *source,
+                            const struct nib_rotation *rotation, const struct nib_operand_rule *rule, unsigned purpose,
+                            struct nib_linear_operand *p, struct nib_error *error) {
     enum nib_status status = present(p, source, rotation, call->options->threads, error);
     if (status != NIB_OK) return status;
     if (p->quantizer == NULL) return high_precision(call, p, error);

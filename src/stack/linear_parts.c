@@ -62,8 +62,8 @@ enum nib_status nib_linear_clamp(const float *x, size_t count, double quantile, 
     return NIB_OK;
 }
 
-enum nib_status nib_linear_add_residual(const struct nib_linear_operand *x, const struct nib_linear_operand *w, float *y,
-                                        int threads, struct nib_error *error) {
+enum nib_status nib_linear_add_residual(const struct nib_linear_operand *x, const struct nib_linear_operand *w,
+                                        float *y, int threads, struct nib_error *error) {
     size_t tokens = x->rows, in = x->cols, out = w->rows;
     float *columns = nib_alloc_raw(in * out, sizeof *columns, "transposed weights", error);
     int most = nib_threads_for(threads, tokens);

@@ -14,7 +14,8 @@ static struct nib_recipe stripped(const struct nib_recipe *recipe, bool *eden) {
     *eden = false;
     for (int i = 0; i < NIB_SLOTS; i++) {
         struct nib_operand_rule *rule = &plain.slot[i];
-        if (!nib_linear_same_codes(recipe, (enum nib_slot)i)) rule->source = NIB_SOURCE_ORIGINAL; /* values have no codes */
+        if (!nib_linear_same_codes(recipe, (enum nib_slot)i))
+            rule->source = NIB_SOURCE_ORIGINAL; /* values have no codes */
         rule->method = NIB_METHOD_NONE;
         rule->mask = rule->residual = false;
         rule->quantile = 0;
@@ -26,22 +27,24 @@ static struct nib_recipe stripped(const struct nib_recipe *recipe, bool *eden) {
     return plain;
 }
 
-static enum nib_status try_layer(const struct nib_recipe *recipe, enum nib_module module, const struct nib_unit *unit, size_t side,
-                                 bool backward, struct nib_error *error) {
-    struct nib_linear_options options = {.recipe = recipe, .product = NIB_PRODUCT_UNIT, .unit = unit, .module = module, .threads = 1};
+static enum nib_status try_layer(const struct nib_recipe *recipe, enum nib_module module, const struct nib_unit *unit,
+                                 size_t side, bool backward, struct nib_error *error) {
+    struct nib_linear_options options = {
+        .recipe = recipe, .product = NIB_PRODUCT_UNIT, .unit = unit, .module = module, .threads = 1};
     struct nib_linear_saved *saved = NULL;
     float *zeros = nib_alloc(side * side, 4 * sizeof *zeros, "a layer of zeros", error);
     if (zeros == NULL) return NIB_ENOMEM;
     float *y = zeros + side * side, *dx = y + side * side, *dw = dx + side * side;
-    enum nib_status status = nib_linear_forward(&options, side, side, side, zeros, zeros, y, backward ? &saved : NULL, error);
+    enum nib_status status =
+        nib_linear_forward(&options, side, side, side, zeros, zeros, y, backward ? &saved : NULL, error);
     if (status == NIB_OK && backward) status = nib_linear_backward(&options, saved, zeros, dx, dw, error);
     nib_linear_saved_free(saved);
     free(zeros);
     return status;
 }
 
-enum nib_status nib_linear_try_unit(const struct nib_recipe *recipe, unsigned layers, const struct nib_unit *unit, bool backward,
-                                    struct nib_error *error) {
+enum nib_status nib_linear_try_unit(const struct nib_recipe *recipe, unsigned layers, const struct nib_unit *unit,
+                                    bool backward, struct nib_error *error) {
     bool eden, all = true, none = recipe->first + recipe->last >= layers;
     struct nib_recipe plain = stripped(recipe, &eden);
     for (int i = 0; i < NIB_MODULES; i++) all = all && !recipe->high[i];

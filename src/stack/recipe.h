@@ -40,7 +40,7 @@ struct nib_pass_rule {
     const struct nib_rotation *rotation; /* of both operands along the reduction axis, or NULL */
     int signs;                   /* enum nib_signs */
     float output_factor;
-    bool pad;                    /* zeros fill up the reduction axis where rotation, quantizer or unit take whole groups */
+    bool pad; /* zeros fill up the reduction axis where rotation, quantizer or unit take whole groups */
     int surrogate;               /* k of the differentiable gradient estimator on dW; 0: none */
     float surrogate_cap;
 };
