@@ -43,30 +43,28 @@ static const struct {
     {34087044, 33816, 133},   {33952313, 33550, 132},  {33818641, 33286, 131},  {33686019, 33026, 130},
 };
 
-/* x^2 of a 16-bit x by partial products folded about the diagonal, columns below 17 left out, in units of 2^17. */
+/* x^2 of a 16-bit x by partial products folded about the diagonal, columns below 17 left out, in units of 2^17. Those
+ * are, with x of two bytes: all of low*low, the lowest bit of high*high, and twice the columns below 8 of low*high. */
 static int64_t truncated_square(uint32_t x) {
-    enum { BITS = 16, COLUMN = 17 };
-    int64_t sum = 0;
-    for (int i = 0; i < BITS; i++) {
-        if ((x >> i & 1) == 0) continue;
-        if (2 * i >= COLUMN) sum += INT64_C(1) << 2 * i;
-        int low = i + 1 > COLUMN - 1 - i ? i + 1 : COLUMN - 1 - i;
-        sum += (int64_t)(x >> low << low) << (i + 1);
-    }
-    return sum >> COLUMN;
+    enum { COLUMN = 17 };
+    const uint32_t low = x & 0xFF, high = x >> 8;
+    uint32_t mixed = 0;
+    for (unsigned i = 0; i < 8; i++) mixed += (0u - (low >> i & 1)) & ((high & (0xFFu >> i)) << i);
+    uint64_t left_out = (uint64_t)low * low + ((uint64_t)(high & 1) << 16) + ((uint64_t)mixed << 9);
+    return (int64_t)(((uint64_t)x * x - left_out) >> COLUMN);
 }
 
 float nib_rcp_approx_ftz(float x) {
-    uint32_t bits = nib_bits_of_float(x), mantissa = bits & 0x7FFFFF;
+    uint32_t bits = nib_bits_of_float(x), mantissa = bits & 0x7FFFFF, exponent = bits >> 23 & 255;
     if (isnan(x)) return x;
-    if ((bits >> 23 & 255) == 0) return copysignf(INFINITY, x);
+    if (exponent == 0) return copysignf(INFINITY, x);
     if (fabsf(x) > 0x1p126f) return copysignf(0, x);
     uint32_t low = mantissa & 0xFFFF;
     int64_t a = segments[mantissa >> 16].a, b = segments[mantissa >> 16].b, c = segments[mantissa >> 16].c;
     int64_t n = (a * 16384 + 4046 - b * low + 2 * c * truncated_square(low)) >> 16;
     if (mantissa == 0) n = 1 << 24;
-    float power = nib_float_of_bits((254 - (bits >> 23 & 255)) << 23);
-    return copysignf((float)n * 0x1p-24f * power, x); /* exact, and normal */
+    /* n * 2^-24 / 2^(exponent - 127), the power being a normal number */
+    return copysignf((float)n * 0x1p-24f * nib_float_of_bits((254 - exponent) << 23), x);
 }
 
 float nib_flush(float x) {

@@ -163,6 +163,13 @@ struct nib_isa {
     /* Block scales of the choice QuEST from the elements of blocks of 16 or 32. */
     void (*quest_scale)(const struct nib_consts *k, const float *restrict x, size_t blocks, unsigned size,
                         float *restrict out);
+    /* MS-EDEN: sums y*y and y*q of a group of NIB_EDEN_GROUP, one factor for `size` elements; and codes and values of
+     * scales v, below the largest, drawn with four bytes for each. */
+    void (*eden_dots)(const struct nib_consts *k, const float *restrict x, const float *restrict factor,
+                      const uint8_t *restrict codes, unsigned size, enum nib_operation operation, float *square,
+                      float *product);
+    void (*eden_draw)(const struct nib_consts *k, const float *restrict v, const uint8_t *restrict words,
+                      uint32_t *restrict code, float *restrict s);
     void (*take_better)(const struct nib_verdict *verdict, size_t blocks, unsigned size, uint8_t *restrict codes,
                         const uint8_t *restrict other_codes);
     void (*pack)(const uint8_t *restrict codes, size_t count, uint8_t *restrict packed); /* count even */

@@ -258,12 +258,12 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->y_high = first_unlike(q, t);
     k->ratio_high =
         q->axes.rounding == NIB_ROUNDING_ARGMIN ? 0x1p20f : INFINITY; /* differences keep the levels apart */
+    k->precision = precision_of(q, t);
     if (scale->kind == NIB_SCALE_E8M0) fill_powers(q, k);
     if (!nib_axes_stochastic(&q->axes)) return;
     nib_sr_grid_make(element, &k->sr);
     for (uint8_t i = 0; i < 16; i++) k->translated |= k->sr.code[i] != i;
     k->signed_zero = q->axes.signed_zero;
-    k->precision = precision_of(q, t);
     k->approx_3_2 = approx_reciprocal(1.5f);
 }
 

@@ -4,8 +4,8 @@
 #include "base/memory.h"
 #include "core/convert.h"
 #include "quantize/stages.h"
-#include "quantize/eden.h"
 #include "quantize/quantize_ref.h"
+#include "quantize/tile_eden.h"
 
 struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_error *error) {
     size_t count = walk->tile_rows * walk->tile_inner;
@@ -222,28 +222,6 @@ static void store_codes_and_values(const struct nib_walk *w, const struct place 
         }
 }
 
-/* Group by group along each line; lines are whole groups, and tiles too. */
-static void correct_scales(const struct nib_stages *stages, const struct nib_walk *w, struct nib_scratch *t,
-                           const struct place *p, bool want_values) {
-    const bool along_cols =
-        w->axis == NIB_ALONG_COLS; /* x may be a part of a tensor: blocks are counted in the whole */
-    size_t row = w->random.cols > 0 ? w->random.first / w->random.cols : 0,
-           col = w->random.first - row * w->random.cols;
-    size_t first_line = along_cols ? row : col, first = (along_cols ? col : row) / w->block_size;
-    size_t blocks = NIB_EDEN_GROUP / w->block_size, per_line = (along_cols ? w->random.cols : w->inner) / w->block_size;
-    for (size_t r = 0; r < p->lines; r++)
-        for (size_t c = 0; c * w->block_size < p->count; c += blocks) {
-            size_t at = r * w->tile_inner + c * w->block_size;
-            struct nib_eden_group group = {p->x + at,
-                                           p->codes + at,
-                                           t->chosen.code + r * w->tile_blocks + c,
-                                           want_values ? p->values + at : NULL,
-                                           (first_line + p->line + r) * per_line + first + p->start / w->block_size + c,
-                                           w->random.seed};
-            nib_eden_correct(stages->q, &stages->k.tensor, &group);
-        }
-}
-
 static void compute_values(const struct nib_stages *stages, struct nib_scratch *t, const struct place *p, size_t blocks,
                            unsigned size) {
     if (!stages->back_tabulated) stages->dequantize(&stages->k, t->chosen.s, t->back);
@@ -255,6 +233,50 @@ static void compute_values(const struct nib_stages *stages, struct nib_scratch *
         if ((t->chosen.code[i] & 0x80) != 0)
             stages->isa->values(stages->k.int4_value, p->codes + i * size, t->back + i, 1, size, stages->second,
                                 p->values + i * size);
+}
+
+/* Lines are whole groups, and tiles too. x may be a part of a tensor: blocks are counted in the whole. */
+static struct nib_eden_tile eden_tile(const struct nib_walk *w, const struct place *p, const bool *special) {
+    const bool along_cols = w->axis == NIB_ALONG_COLS;
+    size_t row = w->random.cols > 0 ? w->random.first / w->random.cols : 0, col = w->random.first - row * w->random.cols;
+    size_t line = (along_cols ? row : col) + p->line, first = (along_cols ? col : row) / w->block_size;
+    size_t blocks_of_line = (along_cols ? w->random.cols : w->inner) / w->block_size;
+    return (struct nib_eden_tile){.x = p->x,
+                                  .codes = p->codes,
+                                  .special = special,
+                                  .lines = p->lines,
+                                  .blocks = p->count / w->block_size,
+                                  .across = w->tile_blocks,
+                                  .size = w->block_size,
+                                  .first_block = line * blocks_of_line + first + p->start / w->block_size,
+                                  .blocks_of_line = blocks_of_line,
+                                  .seed = w->random.seed};
+}
+
+/* Groups that have no stages. */
+static void correct_left(const struct nib_stages *stages, struct nib_scratch *t, const struct nib_eden_tile *tile,
+                         const bool *left, float *values) {
+    for (size_t r = 0; r < tile->lines; r++)
+        for (size_t c = 0; c < tile->blocks; c += NIB_EDEN_GROUP / tile->size) {
+            size_t i = r * tile->across + c, at = i * tile->size;
+            struct nib_eden_group group = {tile->x + at,
+                                           tile->codes + at,
+                                           t->chosen.code + i,
+                                           values != NULL ? values + at : NULL,
+                                           tile->first_block + r * tile->blocks_of_line + c,
+                                           tile->seed};
+            if (left[i]) nib_eden_correct(stages->q, &stages->k.tensor, &group);
+        }
+}
+
+static void correct_scales(const struct nib_stages *stages, const struct nib_walk *w, struct nib_scratch *t,
+                           const struct place *p, const bool *special, bool want_values) {
+    bool left[NIB_TILE];
+    const struct nib_eden_tile tile = eden_tile(w, p, special);
+    nib_tile_eden(stages, t, &tile, left);
+    if (!stages->reference && want_values)
+        compute_values(stages, t, p, w->tile_rows * w->tile_blocks, w->block_size);
+    correct_left(stages, t, &tile, left, want_values ? p->values : NULL);
 }
 
 void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w, size_t tile, struct nib_scratch *t,
@@ -299,7 +321,7 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
         stages->encode(&stages->k, p.x, t->chosen.factor, blocks, w->block_size, p.codes);
     if (!stages->reference && stages->contest.others > 0)
         any_special |= nib_tile_contest(stages, t, p.x, blocks, w->block_size, w->tile_blocks, p.codes, special);
-    if (!stages->reference && want_values) compute_values(stages, t, &p, blocks, w->block_size);
+    if (!stages->reference && want_values && !eden) compute_values(stages, t, &p, blocks, w->block_size);
     for (size_t band = 0; any_special && band < w->tile_rows / w->block_rows; band++)
         for (size_t c = 0; c < w->tile_blocks; c++) {
             bool here = stages->reference;
@@ -311,7 +333,7 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
                 count_specials(p.x + (band * w->block_rows + r) * w->tile_inner + c * w->block_size, w->block_size,
                                specials);
         }
-    if (eden) correct_scales(stages, w, t, &p, want_values);
+    if (eden) correct_scales(stages, w, t, &p, special, want_values);
     if (out->scales != NULL) store_scales(w, t, &p, out);
     if (out->packed != NULL) store_packed(stages, w, &p, out);
     if (out->codes != NULL || want_values) store_codes_and_values(w, &p, out, direct && dense);

@@ -70,7 +70,7 @@ static bool has_stages(const struct nib_quantizer *q) {
 
 static void try_shapes(const struct nib_quantizer *q, bool specials) {
     static const size_t shapes[][3] = {{1, 1, 1},      {1, 16, 16},     {3, 37, 40},  {70, 33, 33},  {16, 64, 64},
-                                       {17, 129, 160}, {1, 1300, 1300}, {70, 16, 16}, {32, 512, 512}};
+                                       {17, 129, 160}, {1, 1300, 1300}, {70, 16, 16}, {32, 512, 512}, {128, 5, 7}, {6, 896, 900}};
 
     static const float amaxes[] = {2688, 0.75f, 1.75f, 2.75f, 7.75f, 9.25f};
     float *x = malloc(40000 * sizeof *x);
@@ -80,7 +80,8 @@ static void try_shapes(const struct nib_quantizer *q, bool specials) {
                 size_t rows = shapes[s][0], cols = shapes[s][1], stride = shapes[s][2];
                 nib_fill(q, x, rows * stride, specials);
                 struct nib_view view = nib_as_dtype(x, rows * stride, (enum nib_dtype)dtype, rows, cols, stride);
-                if (!nib_test_full() && nib_next() % 16 != 0)
+                bool groups = q->axes.scale_correction != 0 && (axis == NIB_ALONG_COLS ? cols : rows) % 128 == 0;
+                if (!nib_test_full() && !groups && nib_next() % 16 != 0)
                     continue; /* a sample of shapes, types and axes */
                 struct nib_quantize_options o = {0};
                 o.has_tensor_amax = q->block->has_tensor_scale && (specials || nib_next() % 2);

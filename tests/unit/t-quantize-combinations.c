@@ -72,9 +72,10 @@ static void describe(const struct nib_quantizer *q, char *out, size_t size) {
 }
 
 static void compare(const struct nib_quantizer *q) {
-    static float x[24 * 80];
+    static float x[128 * 128];
     static const char *const isas[] = {"generic", "avx2", "avx512"};
     size_t rows = 1 + nib_next() % 20, cols = 1 + nib_next() % 70;
+    if (q->axes.scale_correction != 0 && nib_next() % 4 != 0) cols = rows = 128; /* whole groups along either axis */
     bool specials = nib_next() % 3 == 0;
     nib_fill(q, x, rows * cols, specials);
     struct nib_view view = nib_as_dtype(x, rows * cols, (enum nib_dtype)(nib_next() % 3), rows, cols, cols);
