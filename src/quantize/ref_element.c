@@ -67,7 +67,8 @@ static float scaled(const struct nib_quantizer *q, const struct nib_tensor_scale
     case NIB_ELEMENT_XS_X_ENCODE: return (x * S) * s;
     case NIB_ELEMENT_X_OVER_S: return x / s;
     case NIB_ELEMENT_X_DIV_S: return nib_div_full(x, s);
-    case NIB_ELEMENT_X_RS: return x * (1.0f / s);
+    case NIB_ELEMENT_X_RS:
+        return q->axes.flush == NIB_FLUSH_ON ? nib_flush(nib_flush(x) * nib_flush(1.0f / s)) : x * (1.0f / s);
     case NIB_ELEMENT_X_RDIV_S: return x * nib_div_full(1, s);
     case NIB_ELEMENT_X_POW2_FTZ: return nib_flush(nib_flush(x) * nib_flush(scaled_by_code(1, scale->code, -1)));
     case NIB_ELEMENT_X_FTZ_POW2: return x * nib_flush(scaled_by_code(1, scale->code, -1));
