@@ -32,6 +32,7 @@ struct nib_interleaving {
     enum nib_nibble_order order;
 };
 
+/* Names are NULL past the last. */
 NIB_API const char *nib_scale_layout_name(enum nib_scale_layout layout);
 NIB_API NIB_CHECK enum nib_status nib_scale_layout_parse(const char *name, enum nib_scale_layout *out, struct nib_error *error);
 NIB_API const char *nib_scale_layout_formula(enum nib_scale_layout layout);

@@ -22,6 +22,7 @@ struct nib_tensor_info {
 NIB_API NIB_CHECK enum nib_status nib_file_open(const char *path, struct nib_file **out, struct nib_error *error);
 NIB_API void nib_file_close(struct nib_file *file);
 NIB_API size_t nib_file_count(const struct nib_file *file);
+/* Empty texts and zeros past the last. */
 NIB_API void nib_file_tensor(const struct nib_file *file, size_t i, struct nib_tensor_info *out);
 /* Index of a tensor by exact name; NIB_ENOTFOUND suggests the nearest. An empty name means the only one. */
 NIB_API NIB_CHECK enum nib_status nib_file_find(const struct nib_file *file, const char *name, size_t *out,

@@ -34,7 +34,7 @@ enum nib_operand {
 #undef NIB_OPERAND_ENUM
     NIB_OPERANDS
 };
-NIB_API const char *nib_operand_name(enum nib_operand operand);
+NIB_API const char *nib_operand_name(enum nib_operand operand); /* NULL past the last */
 NIB_API unsigned nib_operand_bits(enum nib_operand operand);
 /* Bytes of `count` packed elements. */
 NIB_API size_t nib_operand_bytes(enum nib_operand operand, size_t count);

@@ -143,6 +143,7 @@ enum nib_status nib_witness_find(const struct nib_quantizer *a, const struct nib
                                  bool *found, struct nib_witness *out, struct nib_error *error) {
     struct search s = {.q = {a, b}, .seed = seed, .error = error};
     struct nib_quantizer_info info[2];
+    if (a == NULL || b == NULL) return nib_fail(error, NIB_EINVAL, "a quantizer is NULL");
     for (int i = 0; i < 2; i++) nib_quantizer_describe(s.q[i], &info[i]);
     const struct nib_block *blocks[2] = {info[0].block, info[1].block};
     unsigned size = blocks[0]->block_cols > blocks[1]->block_cols ? blocks[0]->block_cols : blocks[1]->block_cols;

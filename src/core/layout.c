@@ -27,9 +27,15 @@ static const struct nib_interleaving interleavings[] = {
     {"ggml-q4-0", "ggml d99724f2, block_q4_0: a binary16 scale, then 16 bytes of codes", 32, 1, 2, true, NIB_NIBBLES_HALVES_32},
 };
 
-const char *nib_scale_layout_name(enum nib_scale_layout layout) { return layouts[layout].name; }
-const char *nib_scale_layout_formula(enum nib_scale_layout layout) { return layouts[layout].formula; }
-const char *nib_nibble_order_name(enum nib_nibble_order order) { return orders[order].name; }
+const char *nib_scale_layout_name(enum nib_scale_layout layout) {
+    return layout < NIB_SCALE_LAYOUTS ? layouts[layout].name : NULL;
+}
+const char *nib_scale_layout_formula(enum nib_scale_layout layout) {
+    return layout < NIB_SCALE_LAYOUTS ? layouts[layout].formula : NULL;
+}
+const char *nib_nibble_order_name(enum nib_nibble_order order) {
+    return order < NIB_NIBBLE_ORDERS ? orders[order].name : NULL;
+}
 const struct nib_interleaving *nib_interleaving_at(size_t i) {
     return i < sizeof interleavings / sizeof *interleavings ? &interleavings[i] : NULL;
 }

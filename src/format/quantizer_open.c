@@ -63,9 +63,9 @@ enum nib_status nib_quantizer_open(const char *name_or_path, const struct nib_qu
     static const char *const kinds[] = {"quantizers", "elements", "blocks"};
     struct nib_registry_text file;
     const char *kind = "quantizers", *name = name_or_path;
-    size_t length = strlen(name);
+    size_t length = name != NULL ? strlen(name) : 0;
     bool yaml = length > 5 && strcmp(name + length - 5, ".yaml") == 0;
-    for (int i = 0; i < 3 && !yaml; i++)
+    for (int i = 0; i < 3 && !yaml && name_or_path != NULL; i++)
         if (strncmp(name_or_path, prefixes[i], strlen(prefixes[i])) == 0) {
             kind = kinds[i];
             name = name_or_path + strlen(prefixes[i]);

@@ -121,6 +121,7 @@ static enum nib_status not_found(const char *kind, const char *name, struct nib_
 enum nib_status nib_registry_read(const char *kind, const char *name_or_path, struct nib_registry_text *out,
                                   struct nib_error *error) {
     struct nib_registry_text result = {.text = NULL};
+    if (name_or_path == NULL) return nib_fail(error, NIB_EINVAL, "the name of a format is NULL");
     if (nib_path_is_file(name_or_path) || strchr(name_or_path, '/') != NULL) {
         enum nib_status status = nib_path_read_text(name_or_path, &result.text, &result.length, error);
         if (status != NIB_OK) return status;

@@ -22,6 +22,7 @@ unsigned nib_gemm_output_bytes(const struct nib_gemm *gemm) {
 }
 
 static enum nib_status check(const struct nib_gemm *g, struct nib_error *error) {
+    if (g == NULL || g->unit == NULL) return nib_fail(error, NIB_EINVAL, "the product or its matrix unit is NULL");
     const struct nib_unit *unit = g->unit;
     enum nib_status status = nib_unit_accepts(unit, g->a.matrix.operand, g->b.matrix.operand, g->k, error);
     if (status != NIB_OK) return status;

@@ -98,6 +98,8 @@ enum nib_status nib_gemm_from_quantized(const struct nib_unit *unit, const struc
                                         struct nib_error *error) {
     struct nib_quantizer_info info;
     struct translation t = {.factor = 1};
+    if (unit == NULL || quantizer == NULL || q == NULL || out == NULL)
+        return nib_fail(error, NIB_EINVAL, "the unit, the quantizer, the quantized matrix or the result is NULL");
     nib_quantizer_describe(quantizer, &info);
     const struct nib_block *block = info.block;
     if (q->packed == NULL || q->scales == NULL)

@@ -80,10 +80,15 @@ static char *path_in_folder(const char *path, struct nib_error *error) {
     return NULL;
 }
 
+static enum nib_status no_tensor(const struct nib_file *file, size_t i, struct nib_error *error) {
+    return nib_fail_at(error, NIB_EINVAL, file->path, 0, "has no tensor number %zu; there are %zu", i, file->count);
+}
+
 enum nib_status nib_file_open(const char *path, struct nib_file **out, struct nib_error *error) {
     struct stat about;
     struct nib_mapping *mapping = NULL;
     reader *read = NULL;
+    if (path == NULL || out == NULL) return nib_fail(error, NIB_EINVAL, "the name of the file or the result is NULL");
     enum nib_status status = NIB_OK;
     struct nib_file *file = nib_alloc(1, sizeof *file, path, error);
     if (file == NULL) return NIB_ENOMEM;
@@ -128,6 +133,8 @@ void nib_file_release(const struct nib_file *file, const void *data, uint64_t by
 size_t nib_file_count(const struct nib_file *file) { return file->count; }
 
 void nib_file_tensor(const struct nib_file *file, size_t i, struct nib_tensor_info *out) {
+    *out = (struct nib_tensor_info){.name = "", .dtype = "", .path = ""};
+    if (i >= file->count) return;
     const struct nib_entry *entry = &file->entries[i];
     *out = (struct nib_tensor_info){.name = entry->name, .dtype = entry->dtype, .rank = entry->rank,
                                     .bytes = entry->bytes, .path = entry->path};
@@ -141,6 +148,7 @@ static const char *name_of(size_t i, const void *context) {
 
 enum nib_status nib_file_find(const struct nib_file *file, const char *name, size_t *out, struct nib_error *error) {
     char shown[80], other[80];
+    if (file == NULL || name == NULL) return nib_fail(error, NIB_EINVAL, "the file or the name of the tensor is NULL");
     if (name[0] == '\0') {
         if (file->count == 1) {
             *out = 0;
@@ -242,6 +250,7 @@ static enum nib_status cast(struct nib_entry *entry, const uint8_t *bytes, struc
 
 enum nib_status nib_file_view(struct nib_file *file, size_t i, bool cast_f64, struct nib_view *out,
                               struct nib_error *error) {
+    if (i >= file->count) return no_tensor(file, i, error);
     struct nib_entry *entry = &file->entries[i];
     char name[80], shown[96] = "the array";
     const uint8_t *bytes;
@@ -275,6 +284,7 @@ enum nib_status nib_file_view(struct nib_file *file, size_t i, bool cast_f64, st
 enum nib_status nib_file_bytes(struct nib_file *file, size_t i, const void **data, uint64_t *bytes,
                                struct nib_error *error) {
     const uint8_t *source;
+    if (i >= file->count) return no_tensor(file, i, error);
     enum nib_status status = fetch(file, &file->entries[i], 1, &source, error);
     if (status != NIB_OK) return status;
     *data = source;

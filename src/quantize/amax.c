@@ -73,6 +73,7 @@ enum nib_status nib_tensor_amax(const struct nib_quantizer *q, struct nib_view x
                                 struct nib_error *error) {
     const struct nib_isa *isa;
     bool reference;
+    if (q == NULL || out == NULL) return nib_fail(error, NIB_EINVAL, "the quantizer or the result is NULL");
     enum nib_status status = nib_view_check(x, error);
     if (status == NIB_OK) status = nib_isa_choose(NULL, &isa, &reference, error);
     if (status != NIB_OK) return status;

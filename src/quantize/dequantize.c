@@ -44,6 +44,8 @@ enum { SMALL = 1 << 13 };
 
 enum nib_status nib_dequantize(const struct nib_quantizer *q, const struct nib_quantized *in, float *values,
                                struct nib_error *error) {
+    if (q == NULL || in == NULL || (values == NULL && in->rows != 0 && in->cols != 0))
+        return nib_fail(error, NIB_EINVAL, "the quantizer, the quantized matrix or the room for values is NULL");
     struct nib_view shape = {.data = "", .dtype = NIB_F32, .rows = in->rows, .cols = in->cols, .stride = in->cols};
     enum nib_status status = nib_quantized_check(q, shape, in->axis, in, error);
     if (status != NIB_OK) return status;

@@ -57,6 +57,7 @@ enum nib_status nib_quantize_explain(const struct nib_quantizer *q, struct nib_v
     float *rotated = NULL;
     const struct nib_isa *isa;
     bool reference;
+    if (q == NULL || out == NULL) return nib_fail(error, NIB_EINVAL, "the quantizer or the result is NULL");
     enum nib_status status = nib_view_check(x, error);
     if (status == NIB_OK && (row >= x.rows || col >= x.cols))
         status = nib_fail(error, NIB_EINVAL, "element %zu,%zu lies outside the %zu x %zu tensor (counted from 0)", row,

@@ -138,7 +138,9 @@ enum nib_status nib_quantize(const struct nib_quantizer *q, struct nib_view x, c
     float *rotated = NULL;
     const struct nib_isa *isa;
     bool reference;
+    if (q == NULL || out == NULL) return nib_fail(error, NIB_EINVAL, "the quantizer or the result is NULL");
     enum nib_status status = nib_view_check(x, error);
+    if (status == NIB_OK) status = nib_axis_check(options->axis, error);
     if (status == NIB_OK) status = nib_quantized_check(q, x, options->axis, out, error);
     if (status == NIB_OK) status = nib_isa_choose(options->isa, &isa, &reference, error);
     struct nib_sr_source random;

@@ -21,6 +21,9 @@ static struct nib_quantized shape_of(const struct nib_quantizer *q, size_t rows,
 
 enum nib_status nib_quantized_alloc(const struct nib_quantizer *q, size_t rows, size_t cols, enum nib_axis axis,
                                     unsigned want, struct nib_quantized *out, struct nib_error *error) {
+    if (q == NULL || out == NULL) return nib_fail(error, NIB_EINVAL, "the quantizer or the result is NULL");
+    enum nib_status status = nib_axis_check(axis, error);
+    if (status != NIB_OK) return status;
     struct nib_quantized made = shape_of(q, rows, cols, axis);
     if (cols != 0 && rows > SIZE_MAX / 8 / cols)
         return nib_fail(error, NIB_EINVAL, "a %zu x %zu tensor is larger than memory can address", rows, cols);
@@ -61,14 +64,5 @@ enum nib_status nib_quantized_check(const struct nib_quantizer *q, struct nib_vi
         out->packed_stride < expected.packed_stride)
         return nib_fail(error, NIB_EINVAL, "the result was allocated for another shape than %zu x %zu of quantizer %s",
                         x.rows, x.cols, q->name);
-    return NIB_OK;
-}
-
-enum nib_status nib_view_check(struct nib_view x, struct nib_error *error) {
-    if (x.data == NULL && x.rows != 0 && x.cols != 0) return nib_fail(error, NIB_EINVAL, "the input has no data");
-    if (x.stride < x.cols)
-        return nib_fail(error, NIB_EINVAL, "stride %zu is shorter than a row of %zu", x.stride, x.cols);
-    if (x.dtype != NIB_F32 && x.dtype != NIB_BF16 && x.dtype != NIB_F16)
-        return nib_fail(error, NIB_EINVAL, "the input is neither fp32 nor bf16 nor fp16");
     return NIB_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef NIB_QUANTIZE_STAGES_H
 #define NIB_QUANTIZE_STAGES_H
 
+#include "core/view.h"
 #include "quantize/isa.h"
 #include "rotate/kernel.h"
 
@@ -152,7 +153,6 @@ enum nib_status nib_walk_rotate(const struct nib_rotation *rotation, const struc
 /* The shape and buffers of a result; NIB_EINVAL if `out` was made for another quantizer or shape. */
 enum nib_status nib_quantized_check(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis,
                                     const struct nib_quantized *out, struct nib_error *error);
-enum nib_status nib_view_check(struct nib_view x, struct nib_error *error);
 /* The tensor scale that nib_quantize uses: given, from a given amax, or computed. */
 enum nib_status nib_tensor_scale_choose(const struct nib_quantizer *q, struct nib_view x,
                                         const struct nib_quantize_options *options, const struct nib_isa *isa,

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/fpenv.h"
 #include "base/threads.h"
+#include "core/view.h"
 #include "core/widen.h"
 #include <string.h>
 
@@ -113,10 +114,15 @@ enum nib_status nib_rotation_check(const struct nib_rotation *rotation, size_t e
 
 enum nib_status nib_rotate(const struct nib_rotation *rotation, struct nib_view x, enum nib_axis axis, int threads,
                            float *out, struct nib_error *error) {
+    if (rotation == NULL || (out == NULL && x.rows != 0 && x.cols != 0))
+        return nib_fail(error, NIB_EINVAL, "the rotation or the room for the result is NULL");
     const size_t n = rotation->size;
     const bool along_cols = axis == NIB_ALONG_COLS;
-    enum nib_status status = along_cols ? nib_rotation_check(rotation, x.cols, "columns", error)
-                                        : nib_rotation_check(rotation, x.rows, "rows", error);
+    enum nib_status status = nib_view_check(x, error);
+    if (status == NIB_OK) status = nib_axis_check(axis, error);
+    if (status == NIB_OK)
+        status = along_cols ? nib_rotation_check(rotation, x.cols, "columns", error)
+                            : nib_rotation_check(rotation, x.rows, "rows", error);
     if (status != NIB_OK) return status;
     if (nib_rotation_is_identity(rotation)) {
         for (size_t r = 0; r < x.rows; r++) nib_widen(x, r * x.stride, x.cols, out + r * x.cols);

@@ -221,6 +221,7 @@ static const char *built_in(size_t i, const void *context) {
 }
 
 enum nib_status nib_rotation_open(const char *name_or_path, const struct nib_rotation **out, struct nib_error *error) {
+    if (name_or_path == NULL) return nib_fail(error, NIB_EINVAL, "the name of a rotation is NULL");
     if (nib_path_is_file(name_or_path)) {
         char *text = NULL;
         size_t length = 0;

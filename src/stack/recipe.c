@@ -73,6 +73,7 @@ enum nib_status nib_recipe_parse(const char *text, size_t length, const char *la
 
 enum nib_status nib_recipe_open(const char *name_or_path, const struct nib_recipe **out, struct nib_error *error) {
     struct nib_registry_text file;
+    if (name_or_path == NULL) return nib_fail(error, NIB_EINVAL, "the name of a recipe is NULL");
     const char *name = strncmp(name_or_path, "recipes/", 8) == 0 ? name_or_path + 8 : name_or_path;
     enum nib_status status = nib_registry_read("recipes", name, &file, error);
     if (status != NIB_OK) return status;

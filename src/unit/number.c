@@ -15,7 +15,9 @@ static const struct {
 #undef NIB_OPERAND_ROW
 };
 
-const char *nib_operand_name(enum nib_operand operand) { return operands[operand].name; }
+const char *nib_operand_name(enum nib_operand operand) {
+    return operand < NIB_OPERANDS ? operands[operand].name : NULL;
+}
 unsigned nib_operand_bits(enum nib_operand operand) { return operands[operand].bits; }
 
 size_t nib_operand_bytes(enum nib_operand operand, size_t count) {
