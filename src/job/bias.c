@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/multiple.h"
 #include "base/threads.h"
 #include "io/locator.h"
 #include "job/stream.h"

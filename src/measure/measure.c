@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/fpenv.h"
 #include "base/memory.h"
+#include "base/multiple.h"
 #include "base/threads.h"
 #include "core/widen.h"
 #include "measure/accumulate.h"

@@ -5,16 +5,6 @@ enum { CHUNK = 1 << 16, ENOUGH_BATCHES = 8 };
 static size_t parts(size_t whole, size_t part) { return (whole + part - 1) / part; }
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-size_t nib_least_common_multiple(size_t a, size_t b) {
-    size_t x = a, y = b;
-    while (y != 0) {
-        size_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
-}
-
 /* Whole units of at most `limit` elements, but at least one unit. */
 static size_t whole_units(size_t limit, size_t unit) { return limit < unit ? unit : limit / unit * unit; }
 

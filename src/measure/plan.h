@@ -25,6 +25,4 @@ struct nib_rectangle nib_plan_batch(const struct nib_plan *plan, unsigned batch)
 size_t nib_plan_chunks(const struct nib_plan *plan, unsigned batch);
 struct nib_rectangle nib_plan_chunk(const struct nib_plan *plan, unsigned batch, size_t chunk);
 
-size_t nib_least_common_multiple(size_t a, size_t b);
-
 #endif

@@ -202,7 +202,7 @@ static enum nib_status finish(const struct nib_linear_call *call, const struct n
     return status;
 }
 
-/* dgrad or wgrad; `kept` is the tensor beside dY. */
+/* dgrad or wgrad. */
 static enum nib_status gradient(const struct nib_linear_call *call, const struct nib_linear_saved *saved,
                                 enum nib_pass pass, const float *dy, float *result, struct nib_error *error) {
     const struct nib_linear_options *o = call->options;

@@ -44,7 +44,6 @@ uint64_t nib_linear_draw(const struct nib_linear_options *options, unsigned purp
 enum nib_status nib_linear_rotation(const struct nib_linear_call *call, enum nib_pass pass,
                                     const struct nib_rotation **out, bool *own, struct nib_error *error);
 
-size_t nib_linear_common_multiple(size_t a, size_t b);
 /* The extent of a pass's reduction axis in its product: what whole groups of the rotation, of the quantizers and of the
  * unit need where the recipe pads, else as it is. */
 enum nib_status nib_linear_extent(const struct nib_linear_call *call, enum nib_pass pass, size_t extent, size_t *out,
@@ -84,6 +83,8 @@ enum nib_status nib_linear_multiply(const struct nib_linear_call *call, struct n
 enum nib_status nib_linear_exact(enum nib_pass pass, size_t m, size_t n, size_t k, const float *a, const float *b,
                                  int threads, double *out, struct nib_error *error);
 
+/* out (in x in) = X^T X in binary64, of the inputs as presented. */
+enum nib_status nib_linear_moment(const struct nib_linear_operand *x, int threads, double *out, struct nib_error *error);
 /* Replaces the codes of fprop.w by those of GPTQ, for the inputs x as presented. */
 enum nib_status nib_linear_gptq(const struct nib_linear_operand *x, double damping, int threads,
                                 struct nib_linear_operand *w, struct nib_error *error);

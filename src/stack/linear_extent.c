@@ -1,5 +1,6 @@
 /* How far the reduction axis of a product goes. */
 #include "base/error.h"
+#include "base/multiple.h"
 #include "format/quantizer.h"
 #include "quantize/eden.h"
 #include "stack/linear.h"
@@ -18,23 +19,13 @@ const char *nib_linear_unit_for(const struct nib_recipe *recipe, enum nib_pass p
     return name[0] != NULL && name[0] == name[1] ? name[0] : "hopper-wgmma-16bit-f32";
 }
 
-size_t nib_linear_common_multiple(size_t a, size_t b) {
-    size_t x = a, y = b;
-    while (y != 0) {
-        size_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x * b;
-}
-
 static enum nib_status unit_step(const struct nib_linear_call *call, enum nib_pass pass, size_t *step,
                                  struct nib_error *error) {
     const struct nib_unit *unit = call->options->unit;
     enum nib_status status = NIB_OK;
     if (unit == NULL) status = nib_unit_open(nib_linear_unit_for(call->recipe, pass), &unit, error);
     if (status != NIB_OK) return status;
-    *step = nib_linear_common_multiple(*step, unit->k);
+    *step = nib_least_common_multiple(*step, unit->k);
     if (unit != call->options->unit) nib_unit_close(unit);
     return NIB_OK;
 }
@@ -51,7 +42,7 @@ enum nib_status nib_linear_extent(const struct nib_linear_call *call, enum nib_p
     for (int i = 0; call->recipe != NULL && i < 2; i++) {
         const struct nib_quantizer *quantizer = codes_of(recipe, (enum nib_slot)(2 * (int)pass + i));
         bool eden = quantizer != NULL && quantizer->axes.scale_correction == NIB_SCALE_CORRECTION_EDEN;
-        if (eden) step = nib_linear_common_multiple(step, NIB_EDEN_GROUP);
+        if (eden) step = nib_least_common_multiple(step, NIB_EDEN_GROUP);
     }
     if (call->options->product == NIB_PRODUCT_UNIT) {
         enum nib_status status = unit_step(call, pass, &step, error);

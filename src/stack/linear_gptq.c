@@ -13,7 +13,6 @@
 #include "core/round.h"
 #include "format/quantizer.h"
 #include "stack/linear.h"
-#include "stack/product.h"
 
 struct hessian {
     size_t n;
@@ -31,21 +30,16 @@ static void hessian_free(struct hessian *h) {
 /* 2/N X^T X, damped. */
 static enum nib_status gather(const struct nib_linear_operand *x, double damping, int threads, struct hessian *h,
                               struct nib_error *error) {
-    size_t n = x->cols, tokens = x->rows;
-    double *wide = nib_alloc_raw(tokens * n, sizeof *wide, "inputs in binary64", error);
+    size_t n = x->cols;
     h->n = n;
     h->matrix = nib_alloc_raw(n * n, sizeof *h->matrix, "a Hessian", error);
     h->order = nib_alloc(n, sizeof *h->order, "an order of columns", error);
     h->dead = nib_alloc(n, sizeof *h->dead, "dead columns", error);
-    if (wide == NULL || h->matrix == NULL || h->order == NULL || h->dead == NULL) {
-        free(wide);
-        return NIB_ENOMEM;
-    }
-    for (size_t i = 0; i < tokens * n; i++) wide[i] = (double)x->presented[i];
-    nib_product_f64(true, false, n, n, tokens, wide, wide, false, h->matrix, threads);
-    free(wide);
+    if (h->matrix == NULL || h->order == NULL || h->dead == NULL) return NIB_ENOMEM;
+    enum nib_status status = nib_linear_moment(x, threads, h->matrix, error);
+    if (status != NIB_OK) return status;
     double mean = 0;
-    for (size_t i = 0; i < n * n; i++) h->matrix[i] *= 2 / (double)tokens;
+    for (size_t i = 0; i < n * n; i++) h->matrix[i] *= 2 / (double)x->rows;
     for (size_t i = 0; i < n; i++) {
         h->dead[i] = h->matrix[i * n + i] == 0;
         if (h->dead[i]) h->matrix[i * n + i] = 1;

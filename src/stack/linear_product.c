@@ -32,6 +32,15 @@ enum nib_status nib_linear_exact(enum nib_pass pass, size_t m, size_t n, size_t 
     return enough ? NIB_OK : NIB_ENOMEM;
 }
 
+enum nib_status nib_linear_moment(const struct nib_linear_operand *x, int threads, double *out,
+                                  struct nib_error *error) {
+    double *wide = widened(x->presented, x->rows * x->cols, error);
+    if (wide == NULL) return NIB_ENOMEM;
+    nib_product_f64(true, false, x->cols, x->cols, x->rows, wide, wide, false, out, threads);
+    free(wide);
+    return NIB_OK;
+}
+
 /* bf16 codes of an operand, its lines along the reduction axis; counts what was rounded. */
 static enum nib_status pack_bf16(const struct nib_linear_operand *p, int threads, uint16_t **out, uint64_t *inexact,
                                  struct nib_error *error) {

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "stack/linear.h"
-#include "stack/product.h"
 
 static bool round_all(const float *w, size_t m, double alpha, double mu, int8_t *t) {
     bool changed = false;
@@ -72,46 +71,51 @@ static void fit_to_inputs(const float *w, size_t m, const double *s, size_t stri
     *mu = (wso * tst - wst * ost) / determinant;
 }
 
+/* Every block of every row of w; `levels` has room for a block of each thread. */
+static void fit_rows(const struct nib_linear_operand *w, unsigned block, unsigned iterations, const double *moment,
+                     int8_t *levels, int threads, float *used) {
+    size_t n = w->cols;
+    int worker = 0;
+#pragma omp parallel num_threads(threads)
+    {
+        int mine;
+#pragma omp atomic capture
+        mine = worker++;
+        struct nib_fpenv saved = nib_fpenv_enter();
+        int8_t *t = levels + (size_t)mine * block;
+#pragma omp for schedule(static)
+        for (size_t row = 0; row < w->rows; row++)
+            for (size_t first = 0; first < n; first += block) {
+                size_t m = n - first < block ? n - first : block;
+                const float *from = w->presented + row * n + first;
+                double alpha, mu;
+                nib_linear_ternary_fit(from, m, iterations, t, &alpha, &mu);
+                fit_to_inputs(from, m, moment + first * n + first, n, t, &alpha, &mu);
+                for (size_t i = 0; i < m; i++) used[row * n + first + i] = (float)(alpha * t[i] + mu);
+            }
+        nib_fpenv_leave(saved);
+    }
+}
+
 enum nib_status nib_linear_ternary(const struct nib_linear_operand *x, unsigned block, unsigned iterations, int threads,
                                    struct nib_linear_operand *w, struct nib_error *error) {
-    size_t n = w->cols, tokens = x->rows;
-    double *wide = nib_alloc_raw(tokens * n, sizeof *wide, "inputs in binary64", error);
+    size_t n = w->cols;
+    int most = nib_threads_for(threads, w->rows);
     double *moment = nib_alloc_raw(n * n, sizeof *moment, "second moments", error);
     float *used = nib_alloc_raw(w->rows * n, sizeof *used, "ternary weights", error);
-    int most = nib_threads_for(threads, w->rows);
     int8_t *levels = nib_alloc_raw((size_t)most, block, "ternary levels", error);
-    bool enough = wide != NULL && moment != NULL && used != NULL && levels != NULL;
-    if (enough) {
-        for (size_t i = 0; i < tokens * n; i++) wide[i] = (double)x->presented[i];
-        nib_product_f64(true, false, n, n, tokens, wide, wide, false, moment, threads);
-        int worker = 0;
-#pragma omp parallel num_threads(most)
-        {
-            int mine;
-#pragma omp atomic capture
-            mine = worker++;
-            struct nib_fpenv saved = nib_fpenv_enter();
-            int8_t *t = levels + (size_t)mine * block;
-#pragma omp for schedule(static)
-            for (size_t row = 0; row < w->rows; row++)
-                for (size_t first = 0; first < n; first += block) {
-                    size_t m = n - first < block ? n - first : block;
-                    const float *from = w->presented + row * n + first;
-                    double alpha, mu;
-                    nib_linear_ternary_fit(from, m, iterations, t, &alpha, &mu);
-                    fit_to_inputs(from, m, moment + first * n + first, n, t, &alpha, &mu);
-                    for (size_t i = 0; i < m; i++) used[row * n + first + i] = (float)(alpha * t[i] + mu);
-                }
-            nib_fpenv_leave(saved);
-        }
+    enum nib_status status = moment == NULL || used == NULL || levels == NULL ? NIB_ENOMEM : NIB_OK;
+    if (status == NIB_OK) status = nib_linear_moment(x, threads, moment, error);
+    if (status == NIB_OK) {
+        fit_rows(w, block, iterations, moment, levels, most, used);
         int i = 0;
         while (w->memory[i] != NULL) i++;
         w->memory[i] = used;
         w->used = used;
-    } else
+    } else {
         free(used);
-    free(wide);
+    }
     free(moment);
     free(levels);
-    return enough ? NIB_OK : NIB_ENOMEM;
+    return status;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/multiple.h"
 #include "format/quantizer.h"
 #include "quantize/eden.h"
 #include "stack/linear.h"
@@ -48,7 +49,7 @@ enum nib_status nib_linear_try_unit(const struct nib_recipe *recipe, unsigned la
     bool eden, all = true, none = recipe->first + recipe->last >= layers;
     struct nib_recipe plain = stripped(recipe, &eden);
     for (int i = 0; i < NIB_MODULES; i++) all = all && !recipe->high[i];
-    size_t side = nib_linear_common_multiple(unit->k, eden ? NIB_EDEN_GROUP : 32);
+    size_t side = nib_least_common_multiple(unit->k, eden ? NIB_EDEN_GROUP : 32);
     enum nib_status status = none ? NIB_OK : try_layer(&plain, NIB_MODULE_Q, unit, side, backward, error);
     const char *where = "";
     if (status == NIB_OK && (none || !all || recipe->first + recipe->last > 0)) {
