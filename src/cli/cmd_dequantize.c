@@ -95,14 +95,19 @@ static enum nib_status set_tensor_scale(const struct arguments *a, const struct 
                                        .tensor_scale_encode = !isnan(a->encode) ? a->encode : 1.0f / a->decode,
                                        .tensor_scale_decode = !isnan(a->decode) ? a->decode : 1.0f / a->encode};
     float zero = 0;
-    struct nib_quantized probe;
+    struct nib_quantized probe = {0};
     enum nib_status status = nib_quantized_alloc(q, 1, 1, NIB_ALONG_COLS, 0, &probe, error);
     if (status == NIB_OK) status = nib_quantize(q, (struct nib_view){&zero, NIB_F32, 1, 1, 1}, &how, &probe, error);
-    if (status != NIB_OK) return status;
-    out->tensor_amax = probe.tensor_amax;
-    out->tensor_scale_encode = probe.tensor_scale_encode;
-    out->tensor_scale_decode = probe.tensor_scale_decode;
-    return NIB_OK;
+    if (status == NIB_OK) {
+        out->tensor_amax = probe.tensor_amax;
+        out->tensor_scale_encode = probe.tensor_scale_encode;
+        out->tensor_scale_decode = probe.tensor_scale_decode;
+        size_t lines = out->axis == NIB_ALONG_COLS ? out->rows : out->cols;
+        for (size_t i = 0; out->line_amax != NULL && i < lines * out->line_parts; i++)
+            out->line_amax[i] = probe.tensor_amax; /* the one that is given counts for every line, as in quantizing */
+    }
+    nib_quantized_free(&probe);
+    return status;
 }
 
 static enum nib_status from_bytes(const struct arguments *a, const struct nib_quantizer *q, struct nib_quantized *out,

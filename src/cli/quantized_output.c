@@ -175,6 +175,19 @@ static enum nib_status put_scales(struct nib_result *file, const struct nib_scal
     return status;
 }
 
+/* Where lines, or segments of them, have tensor scales of their own. */
+static enum nib_status put_line_amax(struct nib_result *file, const struct nib_quantized *q, struct nib_error *error) {
+    size_t lines = q->axis == NIB_ALONG_COLS ? q->rows : q->cols;
+    enum nib_status status =
+        nib_result_index_scale(file, "scales", "tensor_line", "line along the reduction axis", lines, error);
+    if (status == NIB_OK)
+        status = nib_result_index_scale(file, "scales", "segment", "segment of the line", q->line_parts, error);
+    if (status == NIB_OK)
+        status = put(file, "scales", "tensor_amax_by_line", "tensor amax of each segment of a line", NIB_RESULT_F32,
+                     "tensor_line", "segment", q->line_amax, error);
+    return status;
+}
+
 static enum nib_status put_packed(struct nib_result *file, const struct nib_quantized *q, struct nib_error *error) {
     size_t lines = q->axis == NIB_ALONG_COLS ? q->rows : q->cols;
     enum nib_status status =
@@ -205,6 +218,7 @@ enum nib_status nib_quantized_store(struct nib_result *file, const struct nib_qu
     nib_quantizer_describe(quantizer, &info);
     enum nib_status status = put_elements(file, q, error);
     if (status == NIB_OK) status = put_scales(file, info.block->scale, q, error);
+    if (status == NIB_OK && q->line_amax != NULL) status = put_line_amax(file, q, error);
     if (status == NIB_OK) status = put_packed(file, q, error);
     return status == NIB_OK ? put_attributes(file, &info, q, error) : status;
 }

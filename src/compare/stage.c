@@ -14,6 +14,8 @@ static const struct {
     enum nib_stage stage;
 } names[] = {
     {"tensor_amax", "tensor_amax", NIB_STAGE_TENSOR_SCALE},
+    {"tensor_amax_by_line", "tensor_amax_by_line", NIB_STAGE_TENSOR_SCALE},
+    {"scales/tensor_amax_by_line", "tensor_amax_by_line", NIB_STAGE_TENSOR_SCALE},
     {"amax", "tensor_amax", NIB_STAGE_TENSOR_SCALE},
     {"tensor_scale", "tensor_scale_decode", NIB_STAGE_TENSOR_SCALE},
     {"tensor_scale_decode", "tensor_scale_decode", NIB_STAGE_TENSOR_SCALE},

@@ -40,8 +40,8 @@ const struct nib_part *nib_dump_parts(const struct nib_dump *dump, size_t *count
 
 /* How nibble's own files index their arrays, and where they came from: nothing of the tensor. */
 static bool is_index(const struct nib_file *file, const char *name) {
-    static const char *const scales[] = {"elements/row", "elements/col", "scales/line", "scales/block", "packed/line",
-        "packed/byte"};
+    static const char *const scales[] = {"elements/row", "elements/col", "scales/line", "scales/block",
+        "scales/tensor_line", "scales/segment", "packed/line", "packed/byte"};
     if (strcmp(file->kind, "hdf5") != 0) return false;
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)
         if (strcmp(name, scales[i]) == 0) return true;
@@ -194,6 +194,19 @@ static enum nib_status read_floats(struct reader *r, const char *member, const u
     return NIB_OK;
 }
 
+static uint64_t lines_of(const struct reader *r) {
+    const char *axis = json_string_value(json_object_get(r->root, "axis"));
+    return axis != NULL && strcmp(axis, "rows") == 0 ? r->shape[1] : r->shape[0];
+}
+
+/* Where lines, or segments of them, have tensor scales of their own. */
+static enum nib_status read_line_amax(struct reader *r) {
+    static const char member[] = "tensor_amax_by_line";
+    uint64_t lines = lines_of(r), count = json_array_size(json_object_get(r->root, member));
+    if (lines == 0) return NIB_OK;
+    return read_floats(r, member, (uint64_t[]){lines, count / lines});
+}
+
 static enum nib_status read_integers(struct reader *r, const char *member, const uint64_t shape[2], unsigned bytes) {
     json_t *array = json_object_get(r->root, member);
     if (array == NULL) return NIB_OK;
@@ -216,8 +229,7 @@ static enum nib_status read_hex(struct reader *r) {
     size_t digits = text == NULL ? 0 : strlen(text);
     if (text == NULL || digits % 2 != 0 || strspn(text, "0123456789abcdefABCDEF") != digits)
         return wrong(r, "packed", "bytes in hexadecimal");
-    const char *axis = json_string_value(json_object_get(r->root, "axis"));
-    uint64_t lines = axis != NULL && strcmp(axis, "rows") == 0 ? r->shape[1] : r->shape[0];
+    uint64_t lines = lines_of(r);
     if (lines == 0 || digits / 2 % lines != 0) return wrong(r, "packed", "as many bytes for every line");
     uint8_t *out = add(r, "packed", NIB_PART_INTEGER, 1, lines, digits / 2 / lines);
     if (out == NULL) return NIB_ENOMEM;
@@ -247,6 +259,7 @@ static enum nib_status read_members(struct reader *r) {
     enum nib_status status = read_shape(r, "shape", r->shape);
     if (status == NIB_OK) status = read_shape(r, "scale_shape", r->scale_shape);
     for (size_t i = 0; i < DUMP_NUMBERS && status == NIB_OK; i++) status = read_floats(r, numbers[i], r->shape);
+    if (status == NIB_OK) status = read_line_amax(r);
     if (status == NIB_OK) status = read_integers(r, "scales", r->scale_shape, 4);
     if (status == NIB_OK) status = read_floats(r, "scale_values", r->scale_shape);
     if (status == NIB_OK) status = read_integers(r, "codes", r->shape, 1);

@@ -198,6 +198,9 @@ static enum nib_status read_groups(struct nib_file *file, const struct nib_quant
     if (status == NIB_OK)
         status =
             read_dataset(file, "scales/scale", made.scales, made.scale_rows * made.scale_cols, made.scale_bytes, error);
+    if (status == NIB_OK && made.line_amax != NULL)
+        status = read_dataset(file, "scales/tensor_amax_by_line", made.line_amax,
+                              (along == NIB_ALONG_COLS ? rows : cols) * made.line_parts, sizeof(float), error);
     if (status == NIB_OK) status = read_attribute(file, "scales/tensor_amax", &made.tensor_amax, error);
     if (status == NIB_OK) status = read_attribute(file, "scales/tensor_scale_encode", &made.tensor_scale_encode, error);
     if (status == NIB_OK) status = read_attribute(file, "scales/tensor_scale_decode", &made.tensor_scale_decode, error);
