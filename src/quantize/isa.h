@@ -34,6 +34,10 @@ struct nib_consts {
     /* what the stages do not compute: a scale v below v_low but not 0, s from s_high on, a scaled element from y_high
      * on */
     float v_low, s_high, y_high;
+    /* nor, where the compiler flushes, blocks so small, or factors so large, that it could show: tensor scales from
+     * 2^-24 to 2^100 and an amax from b_low on leave no subnormal scale, and under a factor below factor_high elements
+     * that are flushed have no other code than 0 */
+    float b_low, factor_high;
     float ratio_high; /* nor blocks whose amax is more than so many s */
     /* element format */
     int32_t below_magnitude[7]; /* thresholds of magnitudes, less 1 */

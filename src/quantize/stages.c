@@ -59,6 +59,13 @@ static float double_factor(const struct nib_quantizer *q, float s, double encode
     return factor > 1 / limit && factor < limit ? factor : NAN;
 }
 
+/* Of qutlass: a product with three times a power of two, where s is one. */
+static float thrice_reciprocal(const struct nib_quantizer *q, float s) {
+    float limit = flush_limit(q);
+    bool power = (nib_bits_of_float(s) & 0x7FFFFF) == 0 && s > 1 / limit && s < limit;
+    return power ? 3 * nib_rcp_approx_ftz(s) : NAN;
+}
+
 /* Of TetraJet-v2, likewise. */
 static float flushed_reciprocal(const struct nib_quantizer *q, float x) {
     float limit = flush_limit(q);
@@ -75,6 +82,7 @@ float nib_factor_under(const struct nib_quantizer *q, const struct nib_tensor_sc
     case NIB_ELEMENT_X_DIV_S: return approx_reciprocal(s);
     case NIB_ELEMENT_X_RDIV_S: return nib_div_full(1, s);
     case NIB_ELEMENT_X_RCP_SD: return flushed_reciprocal(q, s * D);
+    case NIB_ELEMENT_X_APPROX_S_3: return thrice_reciprocal(q, s);
     case NIB_ELEMENT_X_DOUBLE: return double_factor(q, s, t->encode_double);
     case NIB_ELEMENT_X_DIV_SD: return approx_reciprocal(s * D);
     case NIB_ELEMENT_X_DIV_SD_1: return approx_reciprocal(s * D >= 1e-5f ? s * D : 1);
@@ -97,7 +105,7 @@ static bool has_factor_under(int element_scale) {
         [NIB_ELEMENT_X_RCP_APPROX] = true,  [NIB_ELEMENT_X_BF16_COEFFICIENT] = true, [NIB_ELEMENT_X_S_DIV] = true,
         [NIB_ELEMENT_X_DIV_S] = true,       [NIB_ELEMENT_X_RDIV_S] = true,           [NIB_ELEMENT_X_DOUBLE] = true,
         [NIB_ELEMENT_X_RCP_SD] = true,      [NIB_ELEMENT_X_DIV_SD] = true,           [NIB_ELEMENT_X_DIV_SD_1] = true,
-        [NIB_ELEMENT_X_OVER_S_DIV_S] = true};
+        [NIB_ELEMENT_X_OVER_S_DIV_S] = true, [NIB_ELEMENT_X_APPROX_S_3] = true};
     return has[element_scale];
 }
 static bool has_back_under(int dequantize) {
@@ -255,6 +263,12 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->scale_if_zero = q->axes.scale_if_zero;
     k->code_if_zero = (uint32_t)q->axes.code_if_zero;
     k->s_high = INFINITY;
+    k->factor_high = INFINITY;
+    if (q->axes.flush == NIB_FLUSH_ON) {
+        k->b_low = 0x1p-98f;
+        k->s_high = 0x1p125f;
+        k->factor_high = flush_limit(q);
+    }
     k->y_high = first_unlike(q, t);
     k->ratio_high =
         q->axes.rounding == NIB_ROUNDING_ARGMIN ? 0x1p20f : INFINITY; /* differences keep the levels apart */
@@ -335,7 +349,8 @@ static bool inf_is_screened(const struct nib_quantizer *q, enum nib_operation op
 
 /* A formula that does not look at the amax gives blocks of zeros their usual scale. */
 static bool zeros_are_usual(const struct nib_axes *axes) {
-    if (axes->block_scale == NIB_BLOCK_SCALE_QUEST) return axes->e8m0_zero == NIB_E8M0_ZERO_BOTTOM;
+    if (axes->block_scale == NIB_BLOCK_SCALE_QUEST || axes->block_scale == NIB_BLOCK_SCALE_PLUS_TINY)
+        return axes->e8m0_zero == NIB_E8M0_ZERO_BOTTOM;
     return axes->block_scale != NIB_BLOCK_SCALE_ONE || axes->e8m0_zero != NIB_E8M0_ZERO_LOG2_1;
 }
 
@@ -345,13 +360,15 @@ static bool plain(const struct nib_quantizer *q, enum nib_operation operation) {
     const struct nib_axes *axes = &q->axes;
     bool doubled = (axes->element_scale == NIB_ELEMENT_X_DOUBLE) == (axes->dequantize == NIB_DEQUANTIZE_DOUBLE);
     bool flushes = axes->element_scale == NIB_ELEMENT_X_RCP_SD || axes->element_scale == NIB_ELEMENT_X_POW2_FTZ ||
-                   axes->element_scale == NIB_ELEMENT_X_DOUBLE;
+                   axes->element_scale == NIB_ELEMENT_X_DOUBLE || axes->element_scale == NIB_ELEMENT_X_APPROX_S_3 ||
+                   axes->flush == NIB_FLUSH_ON;
+    bool bounded = axes->flush == NIB_FLUSH_OFF || operation == NIB_MULTIPLY; /* see b_low */
     bool draws = axes->rounding == NIB_ROUNDING_SR && (axes->sr_form == NIB_SR_RINT || axes->sr_form == NIB_SR_COMPARE ||
                                                        axes->sr_form == NIB_SR_COMPARE_NEXT);
     bool tells = draws || axes->rounding == NIB_ROUNDING_FLOAT_BITS || axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE ||
                  axes->signed_zero == NIB_SIGNED_ZERO_NONPOSITIVE; /* whether a number was flushed */
     bool powers = axes->dequantize != NIB_DEQUANTIZE_QS_FTZ || q->block->scale->kind == NIB_SCALE_E8M0; /* see v_low */
-    return axes->flush == NIB_FLUSH_OFF && powers && doubled && !(flushes && tells) && zeros_are_usual(axes) &&
+    return bounded && powers && doubled && !(flushes && tells) && zeros_are_usual(axes) &&
            (axes->element_inf == NIB_ELEMENT_INF_SATURATE || inf_is_screened(q, operation)) &&
            axes->procedure == NIB_PROCEDURE_AXES;
 }
@@ -434,9 +451,13 @@ static void choose_reference(struct nib_stages *stages, const struct nib_tensor_
     bool tells = axes->tensor_zero != NIB_TENSOR_ZERO_FORMULA || axes->element_scale == NIB_ELEMENT_X_DOUBLE;
     bool empty = tells && t->amax == 0 && stages->q->block->has_tensor_scale;
     bool finite = isfinite(t->amax) && isfinite(t->encode) && isfinite(t->decode);
-    stages->second = axes->dequantize == NIB_DEQUANTIZE_QS_X_D ? t->decode : 1;
+    stages->second = axes->dequantize == NIB_DEQUANTIZE_QS_X_D       ? t->decode
+                     : axes->dequantize == NIB_DEQUANTIZE_QS_THIRD ? 1.0f / 3.0f
+                                                                   : 1;
     /* zeros under a scale of 1 must stay zeros */
     bool far = axes->zero_scale == NIB_ZERO_SCALE_ONE && !(t->encode > 0x1p-120f && t->encode < 0x1p120f);
+    /* and see b_low */
+    if (axes->flush == NIB_FLUSH_ON) far = far || !(t->encode > 0x1p-24f && t->encode < 0x1p100f);
     stages->reference = stages->incomplete || empty || !finite || far || divides_oddly(&stages->k, axes->block_scale);
 }
 

@@ -31,7 +31,7 @@ static bool is_special(const struct nib_stages *stages, const struct nib_scratch
     if (t->amax[i] >= NIB_BITS_INFINITY || !(v < INFINITY) || !(s < k->s_high)) return true;
     bool bounded = axes->scale_overflow == NIB_SCALE_OVERFLOW_NAN || axes->rounding == NIB_ROUNDING_ARGMIN;
     if (bounded && v > k->largest_scale) return true;
-    if (v < k->v_low && t->b[i] != 0) return true;
+    if ((v < k->v_low || t->b[i] < k->b_low) && t->b[i] != 0) return true;
     if (axes->rounding == NIB_ROUNDING_ARGMIN && s == 0) { /* every level is as near as the first, 0 */
         *factor = INFINITY;
         return false;
@@ -50,7 +50,7 @@ static bool is_special(const struct nib_stages *stages, const struct nib_scratch
         return false;
     }
     if (s == 0 && axes->zero_scale != NIB_ZERO_SCALE_FORMULA) return true; /* subnormal amaxes flushed to 0 included */
-    return !(*factor < INFINITY) || (stages->operation == NIB_DIVIDE && *factor == 0);
+    return !(*factor < k->factor_high) || (stages->operation == NIB_DIVIDE && *factor == 0);
 }
 
 bool nib_tile_find_specials(const struct nib_stages *stages, const struct nib_scratch *t,
