@@ -87,7 +87,9 @@ NIB_API enum nib_stage nib_stage_of_name(const char *name, char *usual);
 enum nib_name_fit { NIB_NAME_WHOLE, NIB_NAME_ENDING, NIB_NAME_TRANSPOSED, NIB_NAME_UNKNOWN };
 NIB_API enum nib_stage nib_stage_of_tensor(const char *name, char *usual, enum nib_name_fit *fit);
 
-/* The parts of a file: JSON of `nibble quantize`, or the tensors of .safetensors, .npz, .npy, .h5. */
+/* The parts of a file: JSON of `nibble quantize`, or the tensors of .safetensors, .npz, .npy, .h5. "FILE:WEIGHT" means
+ * only the tensors of one weight ("layer.0": layer.0.weight_packed, ...), or those that a glob matches; "FILE.npy:packed"
+ * says what the array of an .npy, which has no name, is. */
 struct nib_dump;
 NIB_API NIB_CHECK enum nib_status nib_dump_open(const char *path, struct nib_dump **out, struct nib_error *error);
 NIB_API void nib_dump_close(struct nib_dump *dump);

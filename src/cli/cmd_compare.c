@@ -187,11 +187,13 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
 
 static const struct nib_example examples[] = {
     {"nibble compare mine.json theirs.safetensors", "stage by stage: scales, codes, packed bytes, values"},
+    {"nibble compare mine.json fp4.safetensors:layers.0.q_proj", "with one weight of a checkpoint"},
+    {"nibble compare mine.json packed.npy:packed", "with packed bytes alone"},
     {NULL, NULL},
 };
 
 NIB_COMMAND(compare) = {
-    .values = "A B",
+    .values = "A[:weight] B[:weight]",
     .least = 2,
     .most = 2,
     .description =
@@ -201,7 +203,9 @@ NIB_COMMAND(compare) = {
         "values could be compared.\n"
         "A and B are JSON of 'nibble quantize', its HDF5, or tensor files (.safetensors, .npz, .npy, .h5). Parts are paired by "
         "name; usual names of others are understood (scale, X.weight_scale, qdata, X_blocks, value, amax, ...). A NaN equals a NaN at "
-        "the same place; +0 and -0 differ.",
+        "the same place; +0 and -0 differ.\n"
+        "Of a checkpoint, FILE:WEIGHT chooses one weight, by what the names of its tensors begin with; FILE.npy:packed says what the "
+        "array of an .npy is.",
     .takes = NIB_TAKES_JSON,
     .examples = examples,
     .run = run,

@@ -14,6 +14,7 @@
 #include "cli/progress.h"
 #include "format/registry.h"
 #include "io/json_out.h"
+#include "io/locator.h"
 
 struct arguments {
     const char *input;
@@ -57,8 +58,12 @@ static enum nib_status open_input(const struct nib_call *call, struct identifica
     for (size_t i = 0; i < it->part_count; i++) inside = inside || strcmp(it->parts[i].name, "x") == 0;
     if (a->input == NULL && !inside)
         return nib_fail_at(error, NIB_EINVAL, call->values[0], 0, "no tensor x; --input says what was quantized");
-    snprintf(place, sizeof place, "%s:x", call->values[0]);
     static const struct nib_texts none;
+    struct nib_locator dump;
+    enum nib_status status = nib_locator_parse(call->values[0], &dump, error);
+    if (status != NIB_OK) return status;
+    snprintf(place, sizeof place, "%s:x", dump.path);
+    nib_locator_free(&dump);
     return nib_input_open(a->input != NULL ? a->input : place, &none, NULL, false, &it->input, error);
 }
 
@@ -234,11 +239,13 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
 static const struct nib_example examples[] = {
     {"nibble identify dump.safetensors", "a dump that holds its input as tensor x"},
     {"nibble identify dump.npz --input weights.safetensors:layer.0", "the input from elsewhere"},
+    {"nibble identify fp4.safetensors:layers.0.q_proj --input bf16.safetensors:layers.0.q_proj.weight",
+     "one weight of an FP4 checkpoint"},
     {NULL, NULL},
 };
 
 NIB_COMMAND(identify) = {
-    .values = "DUMP",
+    .values = "DUMP[:weight]",
     .least = 1,
     .most = 1,
     .description =
@@ -247,6 +254,8 @@ NIB_COMMAND(identify) = {
         "weight_packed, qdata, scales, scale, weight_scale, amax, dequantized; layer.0.weight_packed too), each in the layout that "
         "fits best: the first element in the low or the high nibble, scales in rows or in the 128x4 layout of tensor cores, whole "
         "blocks of FBGEMM or ggml. A tensor amax in the dump is taken over, since callers often hand it in.\n"
+        "Of a checkpoint, DUMP:WEIGHT chooses one weight, by what the names of its tensors begin with; DUMP.npy:packed says "
+        "what the array of an .npy is. Where nothing fits, 'nibble compare' of the nearest and the dump shows the first difference.\n"
         "The exit code is 0 where one fits exactly; otherwise it is 1, and the nearest are listed. It is 1 "
         "too where the dump holds scales alone: they would fit many.",
     .options = options,

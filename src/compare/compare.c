@@ -49,7 +49,9 @@ enum nib_status nib_compare(const struct nib_part *a, size_t count_a, const stru
         if (find(a, count_a, b[i].name) == NULL) alone(&b[i], false, &made.differences[made.count++]);
     if (pairs == 0) {
         free(made.differences);
-        return nib_fail(error, NIB_EINVAL, "nothing to compare: no name occurs on both sides (A has \"%s\"%s, B has \"%s\"%s)",
+        return nib_fail(error, NIB_EINVAL,
+                        "nothing to compare: no name occurs on both sides (A has \"%s\"%s, B has \"%s\"%s); FILE:WEIGHT chooses "
+                        "one of several weights, and FILE.npy:packed names an array",
                         count_a > 0 ? a[0].name : "", count_a > 1 ? ", ..." : "", count_b > 0 ? b[0].name : "",
                         count_b > 1 ? ", ..." : "");
     }

@@ -244,11 +244,16 @@ static enum nib_status check_size(struct nib_view x, const struct nib_part *part
     return nib_fail(error, NIB_EINCONSISTENT, "the input is %zux%zu, the dump %s (%s)", x.rows, x.cols, shape, part->name);
 }
 
-/* None of the names is known for what a quantizer makes. */
+/* None of the names is known for what a quantizer makes, or all are, for several weights. */
 static enum nib_status fail_unknown(const struct nib_part *parts, size_t count, struct nib_error *error) {
     char found[200] = "";
     size_t used = 0;
+    bool several = false;
+    if (count == 1 && parts[0].name[0] == '\0')
+        return nib_fail(error, NIB_EINVAL,
+                        "the one array of the dump has no name; FILE:packed, FILE:codes or FILE:scales says what it is");
     for (size_t i = 0; i < count; i++) {
+        several = several || (parts[i].stage > NIB_STAGE_TENSOR_SCALE && parts[i].stage < NIB_STAGE_OTHER);
         size_t room = sizeof found - used, length = strlen(parts[i].name) + 2;
         if (length + 5 > room) {
             snprintf(found + used, room, ", ...");
@@ -256,6 +261,10 @@ static enum nib_status fail_unknown(const struct nib_part *parts, size_t count, 
         }
         used += (size_t)snprintf(found + used, room, "%s%s", used > 0 ? ", " : "", parts[i].name);
     }
+    if (several)
+        return nib_fail(error, NIB_EINVAL,
+                        "the dump holds several weights (%s); FILE:WEIGHT chooses one, by what its tensors' names begin with",
+                        found);
     return nib_fail(error, NIB_EINVAL,
                     "the dump holds nothing that a quantizer makes, by its names (%s); understood are codes, packed, weight_packed, "
                     "qdata, scales, scale, weight_scale, dequantized, and names that end so after a weight's",

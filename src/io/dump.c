@@ -2,6 +2,7 @@
 #include <nibble/compare.h>
 #include <nibble/tensor.h>
 
+#include <fnmatch.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,12 +12,14 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "io/entry.h"
+#include "io/locator.h"
 
 enum { DUMP_NAMES = 16, DUMP_NUMBERS = 3 };
 static const char *const numbers[DUMP_NUMBERS] = {"tensor_amax", "tensor_scale_encode", "tensor_scale_decode"};
 
 struct nib_dump {
     struct nib_file *file;       /* of tensors; NULL for JSON */
+    bool *left_out;              /* tensors that FILE:WEIGHT does not mean */
     struct nib_part *parts;
     size_t count;
     void *owned[DUMP_NAMES];     /* what was parsed from JSON or attributes */
@@ -27,6 +30,7 @@ void nib_dump_close(struct nib_dump *dump) {
     if (dump == NULL) return;
     for (size_t i = 0; i < dump->owned_count; i++) free(dump->owned[i]);
     nib_file_close(dump->file);
+    free(dump->left_out);
     free(dump->parts);
     free(dump);
 }
@@ -61,11 +65,12 @@ static enum nib_stage stage_of(const struct nib_entry *entry, char *usual, enum 
 
 /* Whether the i-th tensor is the one that `usual` stands for: where several fit, the first whose whole name is known;
  * among weights that share a file none is meant more than another. */
-static bool is_meant(const struct nib_file *file, size_t i, const char *usual, enum nib_name_fit fit) {
+static bool is_meant(const struct nib_dump *dump, size_t i, const char *usual, enum nib_name_fit fit) {
+    const struct nib_file *file = dump->file;
     for (size_t k = 0; k < file->count; k++) {
         char other[NIB_PART_NAME];
         enum nib_name_fit other_fit;
-        if (k == i || is_index(file, file->entries[k].name)) continue;
+        if (k == i || dump->left_out[k] || is_index(file, file->entries[k].name)) continue;
         (void)stage_of(&file->entries[k], other, &other_fit);
         if (strcmp(other, usual) != 0) continue;
         if (other_fit < fit || (other_fit == fit && (fit != NIB_NAME_WHOLE || k < i))) return false;
@@ -93,12 +98,12 @@ static enum nib_status part_of_entry(struct nib_dump *dump, size_t i, struct nib
     bool pairs = strcmp(entry->dtype, "F4") == 0 && entry->rank > 0 && entry->shape[entry->rank - 1] % 2 == 0;
     if (pairs) size = 1;
     if (size != 1 && size != 2 && size != 4 && size != 8) return NIB_OK; /* sub-byte and wide types have no place here */
-    if (is_index(dump->file, entry->name)) return NIB_OK;
+    if (dump->left_out[i] || is_index(dump->file, entry->name)) return NIB_OK;
     char usual[NIB_PART_NAME];
     enum nib_name_fit fit;
     *part = (struct nib_part){.stage = stage_of(entry, usual, &fit), .type = types[entry->storage], .bytes = size,
         .rank = entry->rank};
-    if (fit != NIB_NAME_UNKNOWN && !is_meant(dump->file, i, usual, fit)) snprintf(usual, sizeof usual, "%s", entry->name);
+    if (fit != NIB_NAME_UNKNOWN && !is_meant(dump, i, usual, fit)) snprintf(usual, sizeof usual, "%s", entry->name);
     memcpy(part->name, usual, sizeof part->name);
     set_shape(part, entry);
     uint64_t bytes;
@@ -127,8 +132,41 @@ static enum nib_status read_numbers(struct nib_dump *dump, struct nib_error *err
     return NIB_OK;
 }
 
-static enum nib_status read_tensors(struct nib_dump *dump, const char *path, struct nib_error *error) {
+/* "layer.0" means layer.0.weight_packed, layer.0_blocks, ...; a glob, and a name, what they match. */
+static bool is_of(const char *name, const char *weight) {
+    size_t length = strlen(weight);
+    if (strncmp(name, weight, length) == 0 && name[length] != '\0' && strchr("._:/", name[length]) != NULL) return true;
+    return strcmp(name, weight) == 0 || fnmatch(weight, name, FNM_NOESCAPE) == 0;
+}
+
+/* The one array of an .npy has no name: what stands behind the colon says what it is. */
+static enum nib_status choose(struct nib_dump *dump, const char *weight, struct nib_error *error) {
+    struct nib_file *file = dump->file;
+    size_t chosen = 0;
+    dump->left_out = nib_alloc(file->count, sizeof *dump->left_out, file->path, error);
+    if (dump->left_out == NULL) return NIB_ENOMEM;
+    if (weight[0] == '\0') return NIB_OK;
+    if (file->count == 1 && file->entries[0].name[0] == '\0') {
+        char *name = nib_alloc(strlen(weight) + 1, 1, "a name", error);
+        if (name == NULL) return NIB_ENOMEM;
+        free(file->entries[0].name);
+        file->entries[0].name = strcpy(name, weight);
+        return NIB_OK;
+    }
+    for (size_t i = 0; i < file->count; i++) {
+        dump->left_out[i] = !is_of(file->entries[i].name, weight);
+        chosen += !dump->left_out[i];
+    }
+    if (chosen > 0) return NIB_OK;
+    size_t *matched, count; /* for its message, which suggests a name */
+    enum nib_status status = nib_file_match(file, weight, &matched, &count, error);
+    if (status == NIB_OK) free(matched);
+    return status;
+}
+
+static enum nib_status read_tensors(struct nib_dump *dump, const char *path, const char *weight, struct nib_error *error) {
     enum nib_status status = nib_file_open(path, &dump->file, error);
+    if (status == NIB_OK) status = choose(dump, weight, error);
     if (status != NIB_OK) return status;
     size_t count = nib_file_count(dump->file);
     dump->parts = nib_alloc(count + DUMP_NUMBERS, sizeof *dump->parts, path, error);
@@ -289,9 +327,19 @@ static enum nib_status read_json(struct nib_dump *dump, const char *path, struct
 }
 
 enum nib_status nib_dump_open(const char *path, struct nib_dump **out, struct nib_error *error) {
+    struct nib_locator locator;
     struct nib_dump *dump = nib_alloc(1, sizeof *dump, path, error);
     if (dump == NULL) return NIB_ENOMEM;
-    enum nib_status status = is_json(path) ? read_json(dump, path, error) : read_tensors(dump, path, error);
+    enum nib_status status = nib_locator_parse(path, &locator, error);
+    if (status == NIB_OK) {
+        if (!is_json(locator.path))
+            status = read_tensors(dump, locator.path, locator.tensor, error);
+        else if (locator.tensor[0] == '\0')
+            status = read_json(dump, locator.path, error);
+        else
+            status = nib_fail_at(error, NIB_EINVAL, locator.path, 0, "holds one tensor; \":%s\" chooses nothing", locator.tensor);
+        nib_locator_free(&locator);
+    }
     if (status != NIB_OK) {
         nib_dump_close(dump);
         return status;
