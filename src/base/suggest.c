@@ -4,6 +4,9 @@
 
 enum { LONGEST = 128 };
 
+/* Names here are in small letters; E2M1 for e2m1 is no mistake to count. */
+static char small(char letter) { return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter; }
+
 /* Letters inserted, removed or replaced, and neighbours swapped ("jsno"), each count one. */
 static size_t edit_distance(const char *a, const char *b) {
     size_t rows[3][LONGEST + 1];
@@ -12,7 +15,7 @@ static size_t edit_distance(const char *a, const char *b) {
     for (size_t i = 0; a[i] != '\0'; i++) {
         now[0] = i + 1;
         for (size_t j = 0; j < length_b; j++) {
-            size_t best = old[j] + (a[i] != b[j]);
+            size_t best = old[j] + (small(a[i]) != small(b[j]));
             if (old[j + 1] + 1 < best) best = old[j + 1] + 1;
             if (now[j] + 1 < best) best = now[j] + 1;
             if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j] && older[j - 1] + 1 < best)

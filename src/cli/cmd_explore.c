@@ -317,6 +317,12 @@ static enum nib_status draw(const struct arguments *a, const struct formats *for
     return status;
 }
 
+/* How many of the best are measured. */
+static size_t confirmed(const struct arguments *a) {
+    if (a->confirm >= 0) return (size_t)a->confirm;
+    return a->integers > 0 ? 3 : 0;
+}
+
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *a = call->options;
     static const char *const gaussian[] = {"gaussian"};
@@ -325,7 +331,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct nib_table *table = NULL, *crossings = NULL;
     struct nib_result *file = NULL;
     struct nib_provenance *provenance = NULL;
-    static const char *const of_levels[] = {"signed", NULL}, *const of_figure[] = {"figure", NULL},
+    static const char *const of_levels[] = {"signed", NULL}, *const of_figure[] = {"figure", NULL}, *const of_samples[] = {"count", "seed", NULL},
                              *const of_weight[] = {"weight", NULL};
     enum nib_status status = NIB_OK;
     if (a->levels.count == 0) status = nib_options_refuse(call, of_levels, "goes with --levels", error);
@@ -333,6 +339,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
         status = nib_options_refuse(call, of_figure, "says what --plot draws; --plot is missing", error);
     if (status == NIB_OK && a->objective != NIB_OBJECTIVE_WEIGHTED)
         status = nib_options_refuse(call, of_weight, "goes with --objective weighted", error);
+    if (status == NIB_OK && call->value_count == 0 && a->rotations.count == 0 && confirmed(a) == 0)
+        status = nib_options_refuse(call, of_samples, "goes with --confirm, --rotate or a FILE; nothing is sampled here", error);
     if (status != NIB_OK) return status;
     struct nib_texts densities = nib_texts_or(&a->densities, gaussian, call->value_count > 0 ? 0 : 1);
     status = formats_open(a, &formats, error);
@@ -352,9 +360,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
                                           .setting_count = a->settings.count,
                                           .objective = (enum nib_objective)a->objective,
                                           .weight = a->weight,
-                                          .confirm = (size_t)(a->confirm >= 0   ? a->confirm
-                                                              : a->integers > 0 ? 3
-                                                                                : 0),
+                                          .confirm = confirmed(a),
                                           .improve = a->best,
                                           .samples = (uint64_t)a->count,
                                           .seed = (uint64_t)call->common.seed,

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/suggest.h"
 #include "expect/guard.h"
 #include <math.h>
 #include <stdio.h>
@@ -190,6 +191,12 @@ enum nib_status nib_density_moment(const struct nib_density *density, unsigned o
     return NIB_OK;
 }
 
+static const char *candidate(size_t i, const void *context) {
+    (void)context;
+    static const char *const names[] = {"gaussian", "laplace", "logistic", "uniform", "silu4", "t3", "gg0.5"};
+    return i < sizeof names / sizeof *names ? names[i] : NULL;
+}
+
 static enum nib_status make(const char *name, struct nib_density *out, struct nib_error *error) {
     bool known = false;
     enum nib_status status = nib_density_closed(name, out, &known, error);
@@ -198,13 +205,12 @@ static enum nib_status make(const char *name, struct nib_density *out, struct ni
     if (status == NIB_OK && !known && strncmp(name, "outlier", 7) == 0)
         return nib_fail(error, NIB_EUNAVAILABLE,
                         "%s: its elements are not identically distributed, so there is no expectation of one", name);
-    if (status == NIB_OK && !known)
-        status = nib_fail(
-            error, NIB_EINVAL,
-            "no density \"%s\"; expected gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), ggBETA "
-            "(gg0.5) or hist:FILE",
-            name);
-    return status;
+    if (status != NIB_OK || known) return status;
+    const char *near = nib_suggest(name, candidate, NULL);
+    return nib_fail(error, NIB_EINVAL,
+                    "no density \"%s\"; expected gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4), ggBETA "
+                    "(gg0.5) or hist:FILE%s%s%s",
+                    name, near == NULL ? "" : "; did you mean \"", near == NULL ? "" : near, near == NULL ? "" : "\"?");
 }
 
 enum nib_status nib_density_open(const char *name, const struct nib_density **out, struct nib_error *error) {
