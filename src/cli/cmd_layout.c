@@ -140,7 +140,7 @@ static enum nib_status experts(const struct arguments *a, size_t cols, enum nib_
     uint64_t total = 0;
     for (size_t i = 0; i < a->group.count; i++) {
         int64_t value;
-        if (i == 64 || !nib_number_integer(a->group.item[i], 1, INT64_C(1) << 40, &value))
+        if (i == 64 || !nib_number_integer(a->group.item[i], 0, INT64_C(1) << 40, &value))
             return nib_fail(error, NIB_EINVAL, "--group \"%s\": expected up to 64 numbers of rows", a->group.item[i]);
         size_t padded_rows, padded_cols;
         rows[i] = (size_t)value;
