@@ -55,6 +55,7 @@ struct nib_difference {
     uint64_t shape[NIB_PART_RANK];
     unsigned rank_b;
     uint64_t shape_b[NIB_PART_RANK];
+    const char *arrangement;     /* "equal, B in the 128x4 layout": both hold the same in another order; NULL elsewhere */
 };
 
 /* One part against another, whatever their names. Extents of 1 do not matter for the shape. */
@@ -100,7 +101,7 @@ NIB_API const struct nib_part *nib_dump_parts(const struct nib_dump *dump, size_
 enum { NIB_LAYOUT_TEXT = 120 };
 
 /* A quantizer along one axis, and how it fares. `layout` says what had to be assumed beyond the usual:
- * "packed-high, scales-blocked"; "" for nothing. */
+ * "packed-high, scales-128x4"; "" for nothing. */
 struct nib_candidate {
     const struct nib_quantizer *quantizer;
     enum nib_axis axis;

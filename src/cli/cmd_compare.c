@@ -23,7 +23,7 @@ static const struct nib_column columns[COLUMNS] = {
     [BITS_B] = {"bits_b", "B", "", "its bits on side B", NIB_COLUMN_TEXT, 0},
     [VALUE_A] = {"value_a", "A is", "1", "the same as a number", NIB_COLUMN_REAL, -9},
     [VALUE_B] = {"value_b", "B is", "1", "the same as a number", NIB_COLUMN_REAL, -9},
-    [REMARK] = {"remark", "remark", "", "why nothing was compared", NIB_COLUMN_TEXT, 0},
+    [REMARK] = {"remark", "remark", "", "why nothing was compared; in which layout both are equal", NIB_COLUMN_TEXT, 0},
 };
 
 static void shape_text(unsigned rank, const uint64_t *shape, char *out, size_t size) {
@@ -69,13 +69,15 @@ static void set_row(struct nib_table *table, size_t row, const struct nib_differ
     nib_table_set_integer(table, row, BITS, (int64_t)d->bits);
     if (d->only_a || d->only_b) nib_table_set_text(table, row, REMARK, d->only_a ? "only in A" : "only in B");
     if (d->items == 0) return;
+    if (d->arrangement != NULL) nib_table_set_text(table, row, REMARK, d->arrangement);
     if (d->stage != NIB_STAGE_SHAPE) {
         set_difference(table, row, d);
         return;
     }
     shape_text(d->rank, d->shape, a, sizeof a);
     shape_text(d->rank_b, d->shape_b, b, sizeof b);
-    snprintf(text, sizeof text, "%s and %s", a, b);
+    snprintf(text, sizeof text, "%s and %s%s%s", a, b, d->arrangement != NULL ? "; " : "",
+             d->arrangement != NULL ? d->arrangement : "");
     nib_table_set_text(table, row, REMARK, text);
 }
 
@@ -199,7 +201,9 @@ NIB_COMMAND(compare) = {
     .description =
         "Compares two quantized tensors bit by bit, in the order in which a quantizer computes: shapes, tensor amax and scale, "
         "block scales, codes, packed bytes, dequantized values. For each it counts the items, bytes and bits that differ and "
-        "shows the first difference. The exit code is 1 where anything differs, and where neither codes nor packed bytes nor "
+        "shows the first difference; where all scales or packed bytes are the same in another layout (128x4 or 8x4 tiles, "
+        "nibbles swapped), it says so, and 'nibble layout' converts. The exit code is 1 where anything differs, and where "
+        "neither codes nor packed bytes nor "
         "values could be compared.\n"
         "A and B are JSON of 'nibble quantize', its HDF5, or tensor files (.safetensors, .npz, .npy, .h5). Parts are paired by "
         "name; usual names of others are understood (scale, X.weight_scale, qdata, X_blocks, value, amax, ...). A NaN equals a NaN at "

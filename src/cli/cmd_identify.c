@@ -127,8 +127,14 @@ static void note_result(const struct nib_call *call, const struct identification
         nib_output_note(call,
                         "more than half differs from the nearest too: the input probably does not belong to this dump");
     if (call->common.json || call->common.tsv) return;
+    struct nib_quantizer_info a, b;
+    const struct arguments *arguments = call->options;
+    if (exact == 0 && best->differing <= best->compared / 2 && arguments->input != NULL) {
+        nib_quantizer_describe(best->quantizer, &a);
+        nib_output_note(call, "`nibble quantize -q %s%s '%s' --json > nearest.json; nibble compare nearest.json '%s'` shows where",
+                        a.name, best->axis == NIB_ALONG_ROWS ? " --axis rows" : "", arguments->input, call->values[0]);
+    }
     for (size_t i = 1; i < exact; i++) {
-        struct nib_quantizer_info a, b;
         if (it->candidates[i].quantizer == best->quantizer) continue;
         nib_quantizer_describe(best->quantizer, &a);
         nib_quantizer_describe(it->candidates[i].quantizer, &b);

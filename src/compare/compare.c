@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "compare/arrangement.h"
 
 static const struct nib_part *find(const struct nib_part *parts, size_t count, const char *name) {
     for (size_t i = 0; i < count; i++)
@@ -43,6 +44,7 @@ enum nib_status nib_compare(const struct nib_part *a, size_t count_a, const stru
             continue;
         }
         nib_part_compare(&a[i], other, here);
+        if (here->items > 0) here->arrangement = nib_arrangement(&a[i], other);
         pairs++;
     }
     for (size_t i = 0; i < count_b; i++)

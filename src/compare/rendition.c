@@ -10,7 +10,7 @@
 #include "format/quantizer.h"
 
 const char *const nib_rendition_names[NIB_RENDITIONS] = {"codes", "codes-swapped", "packed", "packed-high", "first-high",
-    "first-low", "halves", "nvfp4", "scales", "scales-per-line", "scales-blocked", "scale-values", "scale-exponents", "values", "amax",
+    "first-low", "halves", "nvfp4", "scales", "scales-per-line", "scales-128x4", "scale-values", "scale-exponents", "values", "amax",
     "encode", "decode"};
 
 static bool make(struct nib_rendered *out, enum nib_part_type type, unsigned bytes, size_t rows, size_t cols) {

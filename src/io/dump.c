@@ -260,6 +260,16 @@ static enum nib_status read_integers(struct reader *r, const char *member, const
     return NIB_OK;
 }
 
+/* Bytes that hold every code: as wide as the scale format, or narrower where they are small. */
+static unsigned narrowest(const json_t *array) {
+    json_int_t most = 0;
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        json_int_t value = json_integer_value(json_array_get(array, i));
+        if (value > most) most = value;
+    }
+    return most < 1 << 8 ? 1 : most < 1 << 16 ? 2 : 4;
+}
+
 static enum nib_status read_hex(struct reader *r) {
     json_t *member = json_object_get(r->root, "packed");
     const char *text = json_string_value(member);
@@ -298,7 +308,7 @@ static enum nib_status read_members(struct reader *r) {
     if (status == NIB_OK) status = read_shape(r, "scale_shape", r->scale_shape);
     for (size_t i = 0; i < DUMP_NUMBERS && status == NIB_OK; i++) status = read_floats(r, numbers[i], r->shape);
     if (status == NIB_OK) status = read_line_amax(r);
-    if (status == NIB_OK) status = read_integers(r, "scales", r->scale_shape, 4);
+    if (status == NIB_OK) status = read_integers(r, "scales", r->scale_shape, narrowest(json_object_get(r->root, "scales")));
     if (status == NIB_OK) status = read_floats(r, "scale_values", r->scale_shape);
     if (status == NIB_OK) status = read_integers(r, "codes", r->shape, 1);
     if (status == NIB_OK) status = read_hex(r);

@@ -75,7 +75,7 @@ static void sees_nibble_order_and_blocked_scales(void) {
     NIB_OK_OR_FAIL(nib_identify(view, parts, 2, quantizers, 3, 1, all, &error), error);
     CU_ASSERT_PTR_EQUAL(all[0].quantizer, quantizers[2]);
     CU_ASSERT_EQUAL(all[0].differing, 0);
-    CU_ASSERT_STRING_EQUAL(all[0].layout, "packed-high, scales-blocked");
+    CU_ASSERT_STRING_EQUAL(all[0].layout, "packed-high, scales-128x4");
     nib_quantized_free(&q);
 }
 
