@@ -167,6 +167,9 @@ struct nib_isa {
     /* Block scales of the choice QuEST from the elements of blocks of 16 or 32. */
     void (*quest_scale)(const struct nib_consts *k, const float *restrict x, size_t blocks, unsigned size,
                         float *restrict out);
+    /* HiFloat4, all of it; `values` may be NULL. */
+    void (*hif4)(const float level[NIB_CODES], const float *restrict x, size_t blocks, uint8_t *restrict codes,
+                 uint32_t *restrict scale, float *restrict values);
     /* MS-EDEN: sums y*y and y*q of a group of NIB_EDEN_GROUP, one factor for `size` elements; and codes and values of
      * scales v, below the largest, drawn with four bytes for each. */
     void (*eden_dots)(const struct nib_consts *k, const float *restrict x, const float *restrict factor,

@@ -499,6 +499,11 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
                     (out->factor || out->tabulated || out->one_by_one) && (out->encode || out->stochastic) &&
                     (out->dequantize || out->back_tabulated) && plain(q, out->operation);
     if (axes->select != NIB_SELECT_NONE && !make_contest(q, isa, out)) complete = false;
+    out->hif4 = axes->procedure == NIB_PROCEDURE_HIF4 && axes->value_zero == NIB_VALUE_ZERO_KEEP;
+    if (out->hif4) {
+        complete = true;
+        out->contest.others = 0;
+    }
     out->cut = axes->input_precision == NIB_INPUT_TF32 && !t->bf16 && complete && !reference;
     out->incomplete = reference || !complete;
     choose_reference(out, t);

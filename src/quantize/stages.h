@@ -47,6 +47,7 @@ struct nib_stages {
     bool one_by_one;                /* or from nib_factor_under */
     bool quest;                     /* block scales come from all elements */
     bool cut;                       /* to TF32, as elements are loaded */
+    bool hif4;                      /* the procedure, instead of the stages above */
     float second;                   /* dequantization multiplies by this last */
 };
 void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const struct nib_isa *isa,

@@ -279,6 +279,41 @@ static void correct_scales(const struct nib_stages *stages, const struct nib_wal
     correct_left(stages, t, &tile, left, want_values ? p->values : NULL);
 }
 
+/* Scales, codes and values of a tile. True if there are special blocks, which are left to the reference. */
+static bool compute_blocks(const struct nib_stages *stages, const struct nib_walk *w, struct nib_scratch *t,
+                           const struct place *p, bool want_codes, bool want_values, bool *special) {
+    const size_t blocks = w->tile_rows * w->tile_blocks;
+    stages->isa->block_amax(p->x, blocks, w->block_size, t->amax);
+    block_amaxes(w, t, blocks);
+    if (stages->quest)
+        stages->isa->quest_scale(&stages->k, p->x, blocks, w->block_size, t->base);
+    else
+        stages->block_scale(&stages->k, t->b, t->base);
+    nib_tile_scale(stages, t->base, blocks, &t->chosen);
+    bool any_special = nib_tile_find_specials(stages, t, &t->chosen, blocks, special);
+    if (want_codes && stages->stochastic != NULL)
+        stages->stochastic(&stages->k, p->x, t->chosen.factor, t->random, blocks, w->block_size, p->codes);
+    else if (want_codes)
+        stages->encode(&stages->k, p->x, t->chosen.factor, blocks, w->block_size, p->codes);
+    if (stages->contest.others > 0)
+        any_special |= nib_tile_contest(stages, t, p->x, blocks, w->block_size, w->tile_blocks, p->codes, special);
+    if (want_values) compute_values(stages, t, p, blocks, w->block_size);
+    return any_special;
+}
+
+static bool compute_hif4(const struct nib_stages *stages, struct nib_scratch *t, const struct place *p, size_t blocks,
+                         bool want_values, bool *special) {
+    const unsigned size = stages->q->block->block_cols;
+    bool any_special = false;
+    stages->isa->block_amax(p->x, blocks, size, t->amax);
+    stages->isa->hif4(stages->k.level, p->x, blocks, p->codes, t->chosen.code, want_values ? p->values : NULL);
+    for (size_t i = 0; i < blocks; i++) {
+        special[i] = t->amax[i] >= NIB_BITS_INFINITY;
+        any_special |= special[i];
+    }
+    return any_special;
+}
+
 void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w, size_t tile, struct nib_scratch *t,
                        struct nib_quantized *out, struct nib_specials *specials) {
     struct place p = {.line = tile / w->tiles_along * w->tile_rows,
@@ -303,25 +338,12 @@ void nib_tile_quantize(const struct nib_stages *stages, const struct nib_walk *w
     if (direct && dense && want_values) p.values = out->values + at;
 
     size_t blocks = w->tile_rows * w->tile_blocks;
-    if (!stages->reference) {
-        stages->isa->block_amax(p.x, blocks, w->block_size, t->amax);
-        block_amaxes(w, t, blocks);
-        if (stages->quest)
-            stages->isa->quest_scale(&stages->k, p.x, blocks, w->block_size, t->base);
-        else
-            stages->block_scale(&stages->k, t->b, t->base);
-        nib_tile_scale(stages, t->base, blocks, &t->chosen);
-    }
     bool any_special = stages->reference, special[NIB_TILE] = {false};
-    if (!stages->reference) any_special = nib_tile_find_specials(stages, t, &t->chosen, blocks, special);
     if (w->random.bytes > 0 && want_codes) nib_tile_random(w, &stages->isa->random, p.line, p.start, t->random);
-    if (!stages->reference && want_codes && stages->stochastic != NULL)
-        stages->stochastic(&stages->k, p.x, t->chosen.factor, t->random, blocks, w->block_size, p.codes);
-    else if (!stages->reference && want_codes)
-        stages->encode(&stages->k, p.x, t->chosen.factor, blocks, w->block_size, p.codes);
-    if (!stages->reference && stages->contest.others > 0)
-        any_special |= nib_tile_contest(stages, t, p.x, blocks, w->block_size, w->tile_blocks, p.codes, special);
-    if (!stages->reference && want_values && !eden) compute_values(stages, t, &p, blocks, w->block_size);
+    if (stages->hif4 && !stages->reference)
+        any_special = compute_hif4(stages, t, &p, blocks, want_values, special);
+    else if (!stages->reference)
+        any_special = compute_blocks(stages, w, t, &p, want_codes, want_values && !eden, special);
     for (size_t band = 0; any_special && band < w->tile_rows / w->block_rows; band++)
         for (size_t c = 0; c < w->tile_blocks; c++) {
             bool here = stages->reference;

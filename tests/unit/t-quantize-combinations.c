@@ -163,6 +163,9 @@ static void single_level_pairs_agree(void) {
 static void real_scale_pairs_agree(void) {
     cover("e1m2-fp32");
 }
+static void hif4_pairs_agree(void) {
+    cover("hif4");
+}
 static void wide_scale_pairs_agree(void) {
     cover("auto-round-ue5m3");
 }
@@ -170,4 +173,5 @@ static void wide_scale_pairs_agree(void) {
 NIB_TEST_MAIN("combinations of axes", {"NVFP4", nvfp4_pairs_agree}, {"NVINT4", nvint4_pairs_agree},
               {"NVFP4 in squares", square_pairs_agree}, {"MXFP4", mxfp4_pairs_agree},
               {"without a tensor scale", single_level_pairs_agree}, {"with FP32 scales", real_scale_pairs_agree},
+              {"HiF4", hif4_pairs_agree},
               {"with UE5M3 scales", wide_scale_pairs_agree})
