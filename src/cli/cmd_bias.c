@@ -267,6 +267,8 @@ static void print_terminal(const struct nib_call *call, const struct nib_bias_re
     struct nib_layout levels = {"Levels", true, 0, level_hidden};
     putchar('\n');
     nib_output_aligned(call, tables->levels, &levels, stdout);
+    printf("\nmean error: of a magnitude |x|/scale that rounds to the level, in units of the grid; shares times mean errors add up to "
+           "b.\n");
 }
 
 /* What the numbers leave out. */
@@ -378,7 +380,10 @@ NIB_COMMAND(bias) = {
         "A weight is reduced along its columns in fprop and along its rows in dgrad, an input along columns in fprop "
         "and rows in wgrad, an output gradient along columns in dgrad and rows in wgrad; each is measured along both "
         "unless --gemm or --axis chooses. A bare FILE means the weights, inputs and output gradients of its linear "
-        "layers; FILE:tensor and FILE:glob ('*' also matches '.') are taken at their word.",
+        "layers; FILE:tensor and FILE:glob ('*' also matches '.') are taken at their word.\n"
+        "Of the densities, tNU is Student's t with NU degrees of freedom; siluA the product silu(A u) v of normal numbers u "
+        "and v, as gated activations have it; ggBETA has the density exp(-|x|^BETA); outlierA is normal, every 16th channel "
+        "A times as large.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

@@ -277,8 +277,9 @@ static enum nib_status print(const struct nib_call *call, const struct variants 
     }
     if (status == NIB_OK && !machine)
         printf(
-            "\nMeans over %lld seeds; +- is the standard error. gain: of the signal (fprop), its gradient (dgrad) and the "
-            "weight's\ngradient (wgrad) against the chain that is not quantized; prod: of the alphas on the way.\n",
+            "\nMeans over %lld seeds; +- is the standard error. A, B: the two operands of the layer's GEMM; eta: the gain of its\n"
+            "product, aA aB as expected. gain, norm ratio, cosine: of the signal (fprop), its gradient (dgrad) and the weight's\n"
+            "gradient (wgrad) against the chain that is not quantized; prod: of the alphas on the way.\n",
             (long long)a->seeds);
     nib_table_free(table);
     return status;

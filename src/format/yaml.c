@@ -229,7 +229,7 @@ static enum nib_status read_document(struct builder *b) {
     if (b->document->root == NULL)
         return nib_fail_at(b->error, NIB_ESYNTAX, label, 1, "holds no document; expected keys with values");
     if (b->document->root->kind != NIB_YAML_MAPPING)
-        return nib_fail_at(b->error, NIB_ESYNTAX, label, b->document->root->line, "expected \"key: value\" lines");
+        return nib_fail_at(b->error, NIB_ESYNTAX, label, b->document->root->line, "expected \"key: value\" lines, such as \"kind: element\"");
     return NIB_OK;
 }
 

@@ -58,8 +58,8 @@ static enum nib_status translate(const struct nib_unit *unit, const struct nib_e
         NIB_OPERAND_BF16, NIB_OPERAND_TF32, NIB_OPERAND_FP32,     NIB_OPERAND_FP64};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if ((unit->operands >> order[i] & 1) != 0 && translates(element, order[i], out)) return NIB_OK;
-    return nib_fail(error, NIB_EINVAL, "unit %s has no operand format that holds the levels of %s", unit->name,
-                    element->name);
+    return nib_fail(error, NIB_EINVAL, "unit %s has no operand format that holds the levels of %s; --fake rounds the values into one, and units of "
+                    "16 bits hold most grids", unit->name, element->name);
 }
 
 static bool unit_takes_scale(const struct nib_unit *unit, const struct nib_scale *scale) {
@@ -72,7 +72,7 @@ static enum nib_status check_scales(const struct nib_unit *unit, const struct ni
                                     struct nib_error *error) {
     if (unit->scale_block == 0) return NIB_OK;
     if (!unit_takes_scale(unit, block->scale))
-        return nib_fail(error, NIB_EINVAL, "unit %s takes %s scales; block format %s has %s", unit->name,
+        return nib_fail(error, NIB_EINVAL, "unit %s takes %s scales; block format %s has scale format %s", unit->name,
                         unit->scale == NIB_UNIT_SCALE_UE8M0 ? "e8m0" : "e4m3", block->name, block->scale->name);
     if (block->block_cols != unit->scale_block)
         return nib_fail(error, NIB_EINVAL, "block format %s has one scale for %u elements; unit %s expects one for %u",

@@ -243,6 +243,15 @@ enum nib_status nib_quantized_read(const char *path, const struct nib_quantizer 
         fclose(stream);
         return nib_fail_at(error, NIB_EIO, path, 0, "is a directory; expected the JSON or HDF5 of 'nibble quantize'");
     }
+    int first = getc(stream);
+    while (first == ' ' || first == '\n' || first == '\r' || first == '\t') first = getc(stream);
+    if (first != EOF) ungetc(first, stream);
+    if (first != EOF && first != '{' && first != '[') {
+        if (!standard) fclose(stream);
+        return nib_fail_at(error, NIB_ESYNTAX, standard ? "(standard input)" : path, 0,
+                           "neither the JSON nor the HDF5 of 'nibble quantize'; tensors of other files go to --packed FILE:tensor, "
+                           "--scales FILE:tensor");
+    }
     json_error_t where;
     struct reader r = {standard ? "(standard input)" : path, json_loadf(stream, JSON_REJECT_DUPLICATES, &where), error};
     if (!standard) fclose(stream);

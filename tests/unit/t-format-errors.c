@@ -66,7 +66,7 @@ static const struct mistake {
     {ELEMENT, "kind: element\ntitle: *x\n", NIB_ESYNTAX, 2, "aliases are not used", "*x"},
     {ELEMENT, HEAD GOOD "---\nkind: element\n", NIB_ESYNTAX, 5, "a second document begins here", ""},
     {ELEMENT, "# nothing\n", NIB_ESYNTAX, 1, "holds no document", ""},
-    {ELEMENT, "- a\n- b\n", NIB_ESYNTAX, 1, "expected \"key: value\" lines", ""},
+    {ELEMENT, "- a\n- b\n", NIB_ESYNTAX, 1, "expected \"key: value\" lines, such as \"kind: element\"", ""},
     {ELEMENT, "kind: element\ntitle: [t\nsource: s\n", NIB_ESYNTAX, 3, "not valid YAML", ""},
     {ELEMENT, "kind: element\ntitle: \"a\\0b\"\n", NIB_ESYNTAX, 2, "a NUL character", ""},
     {ELEMENT, "kind: element\ntitle:\nsource: s\n" GOOD, NIB_ESYNTAX, 2, "title is empty", ""},
