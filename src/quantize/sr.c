@@ -141,20 +141,20 @@ bool nib_sr_strides(const struct nib_sr_source *source) {
 
 void nib_sr_bytes_apart(const struct nib_sr_source *source, uint64_t index, size_t stride, size_t count, uint8_t *out) {
     const uint64_t first = source->first + index, rows = stride / source->cols, cols = stride % source->cols;
-    const bool by_cols = source->axis == NIB_ALONG_COLS, stays = by_cols ? rows == 0 && cols == 1 : rows == 1 && cols == 0;
+    const bool by_cols = source->axis == NIB_ALONG_COLS, along = by_cols ? rows == 0 && cols == 1 : rows == 1 && cols == 0;
     uint64_t row = first / source->cols, col = first % source->cols;
-    struct nib_philox_block words = {{0}};
-    for (size_t i = 0; i < count; i++) {
-        unsigned at = (by_cols ? col : row) % 16; /* 16 elements along the axis have one block */
-        if (i == 0 || at == 0 || !stays) words = te_block(source, row, col);
-        memset(out + i * source->bytes, 0, source->bytes);
-        out[i * source->bytes] = (uint8_t)(words.word[at / 4] >> 8 * (at % 4));
-        row += rows;
-        col += cols;
-        if (col >= source->cols) {
-            col -= source->cols;
-            row++;
-        }
+    if (source->bytes > 1) memset(out, 0, count * source->bytes);
+    for (size_t i = 0, n; i < count; i += n) {
+        struct nib_philox_block words = te_block(source, row, col);
+        unsigned at = (by_cols ? col : row) % 16;
+        n = !along ? 1 : count - i < 16 - at ? count - i : 16 - at;
+        if (along && by_cols && source->cols - col < n) n = source->cols - col;
+        for (size_t j = 0; j < n; j++, at++) out[(i + j) * source->bytes] = (uint8_t)(words.word[at / 4] >> 8 * (at % 4));
+        row += n * rows;
+        col += n * cols;
+        if (col < source->cols) continue;
+        col -= source->cols;
+        row++;
     }
 }
 

@@ -29,12 +29,24 @@ static void narrow_walk(const struct nib_quantizer *q, struct nib_walk *w, size_
     if (w->block_size % 2 != 0) w->tile_blocks += w->tile_blocks % 2;
 }
 
+/* A block of a whole line is as long as the line, not as long as lines may be; where no axis looks at how many elements
+ * a block has. */
+static unsigned length_of(const struct nib_quantizer *q, size_t inner) {
+    enum { LINES = 1024, STEP = 16 }; /* blocks beyond so many elements know no candidates and no TF32 */
+    const struct nib_axes *axes = &q->axes;
+    const size_t padded = at_least_one(ceil_div(inner, STEP)) * STEP;
+    bool counts = axes->block_scale == NIB_BLOCK_SCALE_QUEST || axes->select != NIB_SELECT_NONE ||
+                  axes->input_precision != NIB_INPUT_EXACT || axes->procedure != NIB_PROCEDURE_AXES;
+    bool shorter = q->block->block_rows == 1 && q->block->block_cols > LINES && padded < q->block->block_cols;
+    return shorter && !counts ? (unsigned)padded : q->block->block_cols;
+}
+
 void nib_walk_make(const struct nib_quantizer *q, struct nib_view x, enum nib_axis axis, struct nib_walk *out) {
     struct nib_walk w = {.x = x, .axis = axis, .scoped = nib_tensor_scoped(q)};
     w.outer = axis == NIB_ALONG_COLS ? x.rows : x.cols;
     w.inner = axis == NIB_ALONG_COLS ? x.cols : x.rows;
     w.block_rows = q->block->block_rows;
-    w.block_size = q->block->block_cols;
+    w.block_size = length_of(q, w.inner);
     size_t bands = NIB_TILE / w.block_rows; /* bands of block_rows lines in a tile, at most */
     bands = at_least_one(smaller(bands, TILE_ELEMENTS / ((size_t)w.block_rows * w.block_size)));
     size_t blocks = at_least_one(ceil_div(w.inner, w.block_size));
