@@ -1,7 +1,6 @@
 /* nibble dequantize: values from codes and scales. */
 #include <math.h>
 #include <nibble/quantize.h>
-#include <nibble/tensor.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include "cli/input.h"
 #include "cli/output.h"
 #include "io/json_out.h"
-#include "io/locator.h"
 #include "io/quantized_in.h"
 
 struct arguments {
@@ -28,7 +26,7 @@ static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, quantizer, "quantizer", 'q', "QUANTIZER", "by default the one that the file names"),
     NIB_OPT_TEXTS(struct arguments, settings, "set", 's', "AXIS=VALUE", "change one arithmetic choice"),
     NIB_OPT_TEXT(struct arguments, packed, "packed", 'p', "BYTES",
-                 "packed codes: FILE[:tensor], or hexadecimal digits after 0x"),
+                 "packed codes: FILE[:tensor], FILE:raw, or hexadecimal digits after 0x"),
     NIB_OPT_TEXT(struct arguments, codes, "codes", 'c', "BYTES", "codes, one a byte, instead of packed ones"),
     NIB_OPT_TEXT(struct arguments, scales, "scales", 0, "BYTES", "block scales, row by row, little-endian"),
     NIB_OPT_TEXT(struct arguments, shape, "shape", 0, "ROWSxCOLS", "shape of the matrix"),
@@ -62,19 +60,15 @@ static enum nib_status read_bytes(const char *text, const char *option, uint8_t 
         }
         return NIB_OK;
     }
-    struct nib_file *file;
-    size_t *indices, found;
-    const void *data;
-    uint64_t bytes;
-    enum nib_status status = nib_locator_open(text, true, &file, &indices, &found, error);
+    uint8_t *read;
+    size_t bytes;
+    enum nib_status status = nib_input_bytes(text, option, &read, &bytes, error);
     if (status != NIB_OK) return status;
-    status = nib_file_bytes(file, indices[0], &data, &bytes, error);
-    if (status == NIB_OK && bytes != count)
-        status = nib_fail(error, NIB_EINVAL, "--%s %s holds %llu bytes, expected %zu", option, text,
-                          (unsigned long long)bytes, count);
-    if (status == NIB_OK) memcpy(out, data, count);
-    free(indices);
-    nib_file_close(file);
+    if (bytes == count)
+        memcpy(out, read, count);
+    else
+        status = nib_fail(error, NIB_EINVAL, "--%s %s holds %zu bytes, expected %zu", option, text, bytes, count);
+    free(read);
     return status;
 }
 

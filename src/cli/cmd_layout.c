@@ -22,7 +22,8 @@ static const struct arguments defaults = {.block = 0};
 
 static const struct nib_option options[] = {
     NIB_OPT_TEXT(struct arguments, shape, "shape", 0, "ROWSxCOLS", "shape of the scales, or of the codes where codes are given"),
-    NIB_OPT_TEXT(struct arguments, scales, "scales", 0, "BYTES", "scales in the layout --from: FILE[:tensor], or hexadecimal digits after 0x"),
+    NIB_OPT_TEXT(struct arguments, scales, "scales", 0, "BYTES", "scales in the layout --from: FILE[:tensor], FILE:raw, or hexadecimal "
+                 "digits after 0x"),
     NIB_OPT_TEXT(struct arguments, codes, "codes", 'c', "BYTES", "codes to pack, one a byte"),
     NIB_OPT_TEXT(struct arguments, packed, "packed", 'p', "BYTES", "packed codes in the order --from"),
     NIB_OPT_TEXT(struct arguments, bytes, "bytes", 0, "BYTES", "codes and scales together, to take apart by --interleave"),

@@ -45,7 +45,8 @@ static const struct nib_option options[] = {
     NIB_OPT_INTEGER(struct arguments, stream, "stream", 0, "N", 0, INT64_MAX,
                     "stream of the random numbers, beside --seed"),
     NIB_OPT_TEXT(struct arguments, random_bits, "rbits", 0, "BYTES",
-                 "random integers of stochastic rounding: FILE[:tensor], or hexadecimal digits after 0x"),
+                 "random integers of stochastic rounding: FILE[:tensor], FILE:raw, or hexadecimal digits "
+                 "after 0x"),
     NIB_OPT_TEXT(struct arguments, explain, "explain", 'e', "ROW,COL",
                  "trace one element through every intermediate value"),
     NIB_OPT_TEXT(struct arguments, isa, "isa", 0, "ISA",

@@ -10,6 +10,7 @@
 #include "base/number.h"
 #include "core/key.h"
 #include "io/locator.h"
+#include "io/mapping.h"
 
 /* "A<separator>B" as two integers in [low, 2^40]. */
 static bool two_numbers(const char *text, char separator, int64_t low, size_t *first, size_t *second) {
@@ -146,9 +147,35 @@ static enum nib_status bytes_of_digits(const char *digits, const char *option, u
     return NIB_OK;
 }
 
+/* "FILE:raw": all bytes of a file of no format, as a kernel's buffer is written to disk. */
+static bool is_raw(const char *text) {
+    size_t length = strlen(text);
+    return length > 4 && strcmp(text + length - 4, ":raw") == 0;
+}
+
+static enum nib_status raw_bytes(const char *text, uint8_t **out, size_t *count, struct nib_error *error) {
+    char *path = nib_alloc(strlen(text) + 1, 1, "file name", error);
+    if (path == NULL) return NIB_ENOMEM;
+    memcpy(path, text, strlen(text) - 4);
+    struct nib_mapping *mapping = NULL;
+    enum nib_status status = nib_mapping_open(path, &mapping, error);
+    if (status == NIB_OK) {
+        *out = nib_alloc_raw((size_t)mapping->size, 1, "bytes", error);
+        status = *out == NULL ? NIB_ENOMEM : NIB_OK;
+    }
+    if (status == NIB_OK) {
+        memcpy(*out, mapping->data, (size_t)mapping->size);
+        *count = (size_t)mapping->size;
+    }
+    nib_mapping_close(mapping);
+    free(path);
+    return status;
+}
+
 enum nib_status nib_input_bytes(const char *text, const char *option, uint8_t **out, size_t *count,
                                 struct nib_error *error) {
     if (strncmp(text, "0x", 2) == 0) return bytes_of_digits(text + 2, option, out, count, error);
+    if (is_raw(text)) return raw_bytes(text, out, count, error);
     struct nib_file *file;
     size_t *indices, found;
     enum nib_status status = nib_locator_open(text, true, &file, &indices, &found, error);

@@ -25,7 +25,7 @@ NIB_CHECK enum nib_status nib_input_shape(const char *text, size_t *rows, size_t
 NIB_CHECK enum nib_status nib_input_place(const char *text, size_t *row, size_t *col, struct nib_error *error);
 /* A decimal or hexadecimal number, nan, inf, -inf, or the bits of one as 0x and eight digits. */
 NIB_CHECK enum nib_status nib_input_number(const char *text, float *out, struct nib_error *error);
-/* Bytes of a tensor, or hexadecimal digits after 0x; the caller frees *out. */
+/* Bytes of a tensor, of a whole file where FILE:raw is given, or hexadecimal digits after 0x; the caller frees *out. */
 NIB_CHECK enum nib_status nib_input_bytes(const char *text, const char *option, uint8_t **out, size_t *count,
                                           struct nib_error *error);
 /* A quantizer by name or path, with axes changed by "axis=value" settings. */

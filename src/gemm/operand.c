@@ -58,8 +58,10 @@ static enum nib_status translate(const struct nib_unit *unit, const struct nib_e
         NIB_OPERAND_BF16, NIB_OPERAND_TF32, NIB_OPERAND_FP32,     NIB_OPERAND_FP64};
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if ((unit->operands >> order[i] & 1) != 0 && translates(element, order[i], out)) return NIB_OK;
-    return nib_fail(error, NIB_EINVAL, "unit %s has no operand format that holds the levels of %s; --fake rounds the values into one, and units of "
-                    "16 bits hold most grids", unit->name, element->name);
+    return nib_fail(error, NIB_EINVAL,
+                    "unit %s has no operand format that holds the levels of %s; --fake rounds the values into one, and "
+                    "units of 16 bits hold most grids",
+                    unit->name, element->name);
 }
 
 static bool unit_takes_scale(const struct nib_unit *unit, const struct nib_scale *scale) {

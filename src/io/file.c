@@ -57,7 +57,8 @@ static enum nib_status recognise(const struct nib_mapping *mapping, reader **out
         *out = nib_safetensors_read;
     } else {
         return nib_fail_at(error, NIB_ESYNTAX, mapping->path, 0,
-                           "is in no format that is read (.safetensors, its shard index, .npy, .npz, .gguf, .h5)");
+                           "is in no format that is read (.safetensors, its shard index, .npy, .npz, .gguf, .h5); "
+                           "numpy.save makes an .npy of raw bytes");
     }
     return NIB_OK;
 }

@@ -249,8 +249,8 @@ enum nib_status nib_quantized_read(const char *path, const struct nib_quantizer 
     if (first != EOF && first != '{' && first != '[') {
         if (!standard) fclose(stream);
         return nib_fail_at(error, NIB_ESYNTAX, standard ? "(standard input)" : path, 0,
-                           "neither the JSON nor the HDF5 of 'nibble quantize'; tensors of other files go to --packed FILE:tensor, "
-                           "--scales FILE:tensor");
+                           "neither the JSON nor the HDF5 of 'nibble quantize'; tensors of other files go to "
+                           "--packed FILE:tensor, --scales FILE:tensor");
     }
     json_error_t where;
     struct reader r = {standard ? "(standard input)" : path, json_loadf(stream, JSON_REJECT_DUPLICATES, &where), error};

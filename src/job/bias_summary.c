@@ -130,7 +130,8 @@ enum nib_status nib_bias_by_tensor(const struct nib_bias_result *result, struct 
 /* What two standard errors do not tell from nothing is neither a loss nor a gain. */
 static int print_change(char *out, size_t size, const char *quantizer, struct nib_estimate change) {
     if (fabs(change.value) < 2 * change.error)
-        return snprintf(out, size, "%s changes within its error (%.2f +- %.2f dB)", quantizer, change.value, change.error);
+        return snprintf(out, size, "%s changes within its error (%.2f +- %.2f dB)", quantizer, change.value,
+                        change.error);
     return snprintf(out, size, "%s %s %.2f +- %.2f dB", quantizer, change.value < 0 ? "loses" : "gains",
                     fabs(change.value), change.error);
 }
