@@ -1,6 +1,9 @@
 /* The result of nibble stack as a file and as figures. */
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "cli/output.h"
@@ -25,9 +28,10 @@ enum nib_status nib_stack_keep(const struct nib_call *call, const struct nib_sta
 
 enum nib_status nib_stack_figures_folder(const char *path, struct nib_error *error) {
     struct stat about;
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return NIB_OK;
-    if (mkdir(path, 0777) == 0) return NIB_OK;
-    return nib_fail_at(error, NIB_EIO, path, 0, "cannot make the folder of the figures");
+    bool there = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    if (there ? access(path, W_OK | X_OK) == 0 : mkdir(path, 0777) == 0) return NIB_OK;
+    return nib_fail_at(error, NIB_EIO, path, 0, there ? "cannot write figures there: %s" : "cannot make the folder of the figures: %s",
+                       strerror(errno));
 }
 
 enum nib_status nib_stack_draw(const struct nib_call *call, const struct nib_stack_opened *o,

@@ -312,6 +312,9 @@ enum nib_status nib_model_config_find(const char *model, char **out, struct nib_
         enum nib_status status =
             stat(model, &about) != 0
                 ? nib_fail_at(error, NIB_EIO, model, 0, "cannot open: %s", strerror(errno))
+            : !S_ISDIR(about.st_mode)
+                ? nib_fail_at(error, NIB_EIO, model, 0,
+                              "neither NAME.config.json nor config.json is beside it; the shapes of a model are there")
                 : nib_fail_at(error, NIB_EIO, path, 0, "no such file; the shapes of a model are in its config.json");
         free(path);
         return status;
