@@ -1,6 +1,7 @@
 #include "quantize/eden.h"
 
 #include <math.h>
+#include "core/key.h"
 #include "core/philox.h"
 #include "quantize/approx.h"
 #include "quantize/sr.h"
@@ -28,16 +29,26 @@ static uint32_t drawn_scale(const struct nib_scale *format, float s, float u) {
     return u < nib_div_full(s - low, high - low) ? above : below;
 }
 
+/* The element, cut to TF32 where the axis says so; what is not finite needs no care here. */
+static float taken(const struct nib_quantizer *q, const struct nib_tensor_scale *t, float x) {
+    bool cut = q->axes.input_precision == NIB_INPUT_TF32 && !t->bf16 && isfinite(x);
+    return cut ? nib_float_of_bits(nib_bits_of_float(x) & 0xFFFFE000u) : x;
+}
+
 void nib_eden_correct(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
                       const struct nib_eden_group *group) {
     const struct nib_scale *format = q->block->scale;
     const unsigned size = q->block->block_cols;
-    float y[NIB_EDEN_GROUP], level[NIB_EDEN_GROUP];
-    for (unsigned i = 0; i < NIB_EDEN_GROUP; i++) {
+    float x[NIB_EDEN_GROUP], y[NIB_EDEN_GROUP], level[NIB_EDEN_GROUP];
+    for (unsigned i = 0; i < NIB_EDEN_GROUP; i++) x[i] = taken(q, t, group->x[i]);
+    for (unsigned i = 0; i < NIB_EDEN_GROUP; i += size) {
         struct nib_ref_scale s = {.code = group->scale[i / size],
-                                  .value = nib_scale_decode(format, group->scale[i / size])};
-        y[i] = nib_ref_element_of(q, t, &s, group->x[i], 0).scaled;
-        level[i] = q->block->element->level[group->codes[i]];
+                                  .value = nib_scale_decode(format, group->scale[i / size]),
+                                  .empty = nib_ref_is_empty(q, nib_ref_amax(q, x + i, size))};
+        for (unsigned j = i; j < i + size; j++) {
+            y[j] = nib_ref_element_of(q, t, &s, x[j], 0).scaled;
+            level[j] = q->block->element->level[group->codes[j]];
+        }
     }
     unsigned run = t->bf16 ? 8 : 4;
     float square = dot(y, y, run), product = dot(y, level, run),

@@ -22,6 +22,7 @@ struct nib_consts {
     int element_emax;
     /* block-scale format */
     int mbits, bias;
+    uint32_t top_exponent; /* as a field */
     uint32_t max_code, nan_code;
     float largest_scale;
     float scale_if_zero; /* 0: no change */
@@ -125,6 +126,7 @@ enum nib_codec {
     NIB_CODEC_EXPONENT,
     NIB_CODEC_MINIFLOAT,
     NIB_CODEC_HALF_UP,
+    NIB_CODEC_FREXP,
     NIB_CODEC_BF16,
     NIB_CODEC_FP32,
     NIB_CODECS
@@ -167,6 +169,9 @@ struct nib_isa {
     /* Block scales of the choice QuEST from the elements of blocks of 16 or 32. */
     void (*quest_scale)(const struct nib_consts *k, const float *restrict x, size_t blocks, unsigned size,
                         float *restrict out);
+    /* Those of the choice of signed scales. */
+    void (*signed_scale)(const float *restrict x, const float *restrict amax, size_t blocks, unsigned size,
+                         float *restrict out);
     /* HiFloat4, all of it; `values` may be NULL. */
     void (*hif4)(const float level[NIB_CODES], const float *restrict x, size_t blocks, uint8_t *restrict codes,
                  uint32_t *restrict scale, float *restrict values);

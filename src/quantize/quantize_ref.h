@@ -23,6 +23,8 @@ struct nib_ref_element {
 /* `expand` is 1, or what a candidate of `select` multiplies the scale with. */
 struct nib_ref_scale nib_ref_scale_of(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const float *x,
                                       size_t count, float amax, float expand);
+/* Whether a block amax counts as 0: it may be flushed. */
+bool nib_ref_is_empty(const struct nib_quantizer *q, float amax);
 struct nib_ref_element nib_ref_element_of(const struct nib_quantizer *q, const struct nib_tensor_scale *t,
                                           const struct nib_ref_scale *s, float x, uint32_t random);
 /* q times the scale, by the dequantize axis. */

@@ -125,10 +125,14 @@ static uint32_t scale_code(const struct nib_quantizer *q, const struct nib_tenso
     return nib_scale_encode(scale, modes[q->axes.scale_rounding], value);
 }
 
+bool nib_ref_is_empty(const struct nib_quantizer *q, float amax) {
+    return amax == 0 || (q->axes.flush == NIB_FLUSH_ON && amax < 0x1p-126f);
+}
+
 struct nib_ref_scale nib_ref_scale_of(const struct nib_quantizer *q, const struct nib_tensor_scale *t, const float *x,
                                       size_t count, float amax, float expand) {
     const struct nib_axes *axes = &q->axes;
-    const bool empty = amax == 0 || (axes->flush == NIB_FLUSH_ON && amax < 0x1p-126f);
+    const bool empty = nib_ref_is_empty(q, amax);
     if (q->block->scale->kind == NIB_SCALE_E8M0) {
         struct nib_ref_scale e = nib_ref_e8m0(q, formula(q, t, x, count, amax, 1), amax, t->bf16);
         e.empty = empty;

@@ -244,6 +244,7 @@ static void fill_consts(const struct nib_quantizer *q, const struct nib_tensor_s
     k->element_emax = element->emax;
     k->mbits = scale->mbits;
     k->bias = scale->bias;
+    k->top_exponent = scale->kind == NIB_SCALE_MINIFLOAT ? (1u << scale->ebits) - 1 : 0;
     k->max_code = scale->max_code;
     k->nan_code = scale->nan_code;
     k->largest_scale = scale->max_value;
@@ -333,6 +334,7 @@ static nib_codec_stage *codec_of(const struct nib_quantizer *q, const struct nib
                    : NULL;
     case NIB_SCALE_MINIFLOAT:
         if (rounding == NIB_SCALE_ROUND_GGML) return is_e4m3(q->block->scale) ? isa->codec[NIB_CODEC_HALF_UP] : NULL;
+        if (rounding == NIB_SCALE_ROUND_FREXP) return isa->codec[NIB_CODEC_FREXP];
         return rounding == NIB_SCALE_ROUND_NEAREST ? isa->codec[NIB_CODEC_MINIFLOAT] : NULL;
     case NIB_SCALE_BF16: return rounding == NIB_SCALE_ROUND_NEAREST && !replaced ? isa->codec[NIB_CODEC_BF16] : NULL;
     case NIB_SCALE_FP32: return rounding <= NIB_SCALE_ROUND_DOWN && !replaced ? isa->codec[NIB_CODEC_FP32] : NULL;
@@ -364,7 +366,7 @@ static bool plain(const struct nib_quantizer *q, enum nib_operation operation) {
                    axes->flush == NIB_FLUSH_ON;
     bool bounded = axes->flush == NIB_FLUSH_OFF || operation == NIB_MULTIPLY; /* see b_low */
     bool draws = axes->rounding == NIB_ROUNDING_SR && (axes->sr_form == NIB_SR_RINT || axes->sr_form == NIB_SR_COMPARE ||
-                                                       axes->sr_form == NIB_SR_COMPARE_NEXT);
+                                                       axes->sr_form == NIB_SR_COMPARE_NEXT || axes->sr_form == NIB_SR_MSLK);
     bool tells = draws || axes->rounding == NIB_ROUNDING_FLOAT_BITS || axes->signed_zero == NIB_SIGNED_ZERO_NEGATIVE ||
                  axes->signed_zero == NIB_SIGNED_ZERO_NONPOSITIVE; /* whether a number was flushed */
     bool powers = axes->dequantize != NIB_DEQUANTIZE_QS_FTZ || q->block->scale->kind == NIB_SCALE_E8M0; /* see v_low */
@@ -495,7 +497,10 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
     tabulate(q, t, out);
     out->quest = axes->block_scale == NIB_BLOCK_SCALE_QUEST && q->block->block_rows == 1 &&
                  (q->block->block_cols == 16 || q->block->block_cols == 32) && axes->select != NIB_SELECT_HALVES;
-    bool complete = (out->block_scale || out->quest) && out->codec &&
+    out->signed_scale = axes->block_scale == NIB_BLOCK_SCALE_SIGNED && q->block->block_rows == 1 && out->bound == NULL &&
+                        q->block->scale->kind != NIB_SCALE_E8M0 && q->block->scale->kind != NIB_SCALE_MINIFLOAT &&
+                        axes->select == NIB_SELECT_NONE;
+    bool complete = (out->block_scale || out->quest || out->signed_scale) && out->codec &&
                     (out->factor || out->tabulated || out->one_by_one) && (out->encode || out->stochastic) &&
                     (out->dequantize || out->back_tabulated) && plain(q, out->operation);
     if (axes->select != NIB_SELECT_NONE && !make_contest(q, isa, out)) complete = false;

@@ -45,7 +45,7 @@ struct nib_stages {
     enum nib_operation operation;
     bool tabulated, back_tabulated; /* factors come from k.factor_of_code and k.back_of_code */
     bool one_by_one;                /* or from nib_factor_under */
-    bool quest;                     /* block scales come from all elements */
+    bool quest, signed_scale;       /* block scales come from all elements */
     bool cut;                       /* to TF32, as elements are loaded */
     bool hif4;                      /* the procedure, instead of the stages above */
     float second;                   /* dequantization multiplies by this last */

@@ -287,6 +287,8 @@ static bool compute_blocks(const struct nib_stages *stages, const struct nib_wal
     block_amaxes(w, t, blocks);
     if (stages->quest)
         stages->isa->quest_scale(&stages->k, p->x, blocks, w->block_size, t->base);
+    else if (stages->signed_scale)
+        stages->isa->signed_scale(p->x, t->b, blocks, w->block_size, t->base);
     else
         stages->block_scale(&stages->k, t->b, t->base);
     nib_tile_scale(stages, t->base, blocks, &t->chosen);

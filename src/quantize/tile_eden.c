@@ -1,6 +1,7 @@
 /* MS-EDEN, a tile at once. */
 #include "quantize/tile_eden.h"
 
+#include <math.h>
 #include <string.h>
 #include "quantize/approx.h"
 
@@ -25,7 +26,7 @@ static bool correct_group(const struct nib_stages *stages, const struct nib_tile
         float s = scales->s[i + b];
         if (s == 0 && stages->q->axes.zero_scale == NIB_ZERO_SCALE_ONE) s = 1;
         v[i + b] = s * correction;
-        good = good && v[i + b] >= 0 && v[i + b] < stages->k.largest_scale;
+        good = good && !signbit(v[i + b]) && v[i + b] < stages->k.largest_scale;
     }
     return good;
 }

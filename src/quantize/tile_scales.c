@@ -26,7 +26,7 @@ static bool is_special(const struct nib_stages *stages, const struct nib_scratch
                        size_t i) {
     const struct nib_axes *axes = &stages->q->axes;
     const struct nib_consts *k = &stages->k;
-    const float v = scales->v[i], s = scales->s[i];
+    const float v = fabsf(scales->v[i]), s = fabsf(scales->s[i]); /* only the choice of signed scales has others */
     float *factor = &scales->factor[i];
     if (t->amax[i] >= NIB_BITS_INFINITY || !(v < INFINITY) || !(s < k->s_high)) return true;
     bool bounded = axes->scale_overflow == NIB_SCALE_OVERFLOW_NAN || axes->rounding == NIB_ROUNDING_ARGMIN;
@@ -37,7 +37,7 @@ static bool is_special(const struct nib_stages *stages, const struct nib_scratch
         return false;
     }
     if (t->b[i] > s * k->ratio_high) return true;
-    if (!(t->b[i] * *factor < k->y_high) && !isinf(k->y_high)) return true;
+    if (!(t->b[i] * fabsf(*factor) < k->y_high) && !isinf(k->y_high)) return true;
     if (s == 0 && t->b[i] == 0 && (axes->zero_scale == NIB_ZERO_SCALE_ONE || axes->zero_scale == NIB_ZERO_SCALE_EMPTY)) {
         *factor = stages->operation == NIB_MULTIPLY ? 0 : INFINITY;
         return false;
@@ -50,7 +50,7 @@ static bool is_special(const struct nib_stages *stages, const struct nib_scratch
         return false;
     }
     if (s == 0 && axes->zero_scale != NIB_ZERO_SCALE_FORMULA) return true; /* subnormal amaxes flushed to 0 included */
-    return !(*factor < k->factor_high) || (stages->operation == NIB_DIVIDE && *factor == 0);
+    return !(fabsf(*factor) < k->factor_high) || (stages->operation == NIB_DIVIDE && *factor == 0);
 }
 
 bool nib_tile_find_specials(const struct nib_stages *stages, const struct nib_scratch *t,
