@@ -16,6 +16,7 @@
 #include "core/key.h"
 #include "io/json_out.h"
 #include "job/cite.h"
+#include "quantize/isa.h"
 
 struct arguments {
     const char *rotation, *unit, *shape;
@@ -209,9 +210,12 @@ static enum nib_status store(const struct nib_call *call, const struct nib_rotat
 static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *a = call->options;
     const struct nib_rotation *rotation = NULL;
+    const struct nib_isa *isa;
+    bool reference;
     struct nib_input input = {0};
     float *y = NULL;
-    enum nib_status status = open_rotation(call, &rotation, error);
+    enum nib_status status = nib_isa_choose(NULL, &isa, &reference, error); /* a rotation itself takes any NIBBLE_ISA */
+    if (status == NIB_OK) status = open_rotation(call, &rotation, error);
     if (status == NIB_OK)
         status = nib_input_open(call->value_count > 0 ? call->values[0] : NULL, &a->values, a->shape, a->cast != 0,
                                 &input, error);

@@ -62,6 +62,7 @@ enum nib_status nib_quantizer_open(const char *name_or_path, const struct nib_qu
     static const char *const prefixes[] = {"quantizers/", "elements/", "blocks/"};
     static const char *const kinds[] = {"quantizers", "elements", "blocks"};
     struct nib_registry_text file;
+    if (out == NULL) return nib_fail(error, NIB_EINVAL, "the place of the quantizer is NULL");
     const char *kind = "quantizers", *name = name_or_path;
     size_t length = name != NULL ? strlen(name) : 0;
     bool yaml = length > 5 && strcmp(name + length - 5, ".yaml") == 0;

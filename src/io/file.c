@@ -149,7 +149,8 @@ static const char *name_of(size_t i, const void *context) {
 
 enum nib_status nib_file_find(const struct nib_file *file, const char *name, size_t *out, struct nib_error *error) {
     char shown[80], other[80];
-    if (file == NULL || name == NULL) return nib_fail(error, NIB_EINVAL, "the file or the name of the tensor is NULL");
+    if (file == NULL || name == NULL || out == NULL)
+        return nib_fail(error, NIB_EINVAL, "the file, the name of the tensor or its place is NULL");
     if (name[0] == '\0') {
         if (file->count == 1) {
             *out = 0;
@@ -251,6 +252,7 @@ static enum nib_status cast(struct nib_entry *entry, const uint8_t *bytes, struc
 
 enum nib_status nib_file_view(struct nib_file *file, size_t i, bool cast_f64, struct nib_view *out,
                               struct nib_error *error) {
+    if (file == NULL || out == NULL) return nib_fail(error, NIB_EINVAL, "the file or the view is NULL");
     if (i >= file->count) return no_tensor(file, i, error);
     struct nib_entry *entry = &file->entries[i];
     char name[80], shown[96] = "the array";

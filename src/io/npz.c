@@ -59,6 +59,9 @@ static enum nib_status read_member(struct nib_file *file, zip_t *archive, size_t
         return nib_fail_at(error, NIB_ESYNTAX, file->path, 0, "member \"%s\" is not an .npy array",
                            nib_printable(about.name, shown));
     }
+    if (zip_name_locate(archive, about.name, 0) != (zip_int64_t)index)
+        return nib_fail_at(error, NIB_ESYNTAX, file->path, 0, "member \"%s\" is there twice",
+                           nib_printable(about.name, shown));
     zip_file_t *stream = zip_fopen_index(archive, index, 0);
     if (stream == NULL) return refuse_zip(file, about.name, zip_get_error(archive), error);
     uint64_t wanted = about.size < NIB_NPY_LARGEST_HEADER + 12 ? about.size : NIB_NPY_LARGEST_HEADER + 12;

@@ -168,6 +168,13 @@ static void damaged_archives_are_refused(void) {
     fclose(stream);
     nib_expect_error(nib_file_open(nib_write("cut.npz", bytes, size - 30), &file, &error), NIB_ESYNTAX, &error, "cut.npz",
                      "zip archive", "truncated archive");
+    for (size_t i = 0; i + 5 < size; i++) /* in the member and in the directory */
+        if (memcmp(bytes + i, "b.npy", 5) == 0) bytes[i] = 'w';
+    nib_expect_error(nib_file_open(nib_write("twice.npz", bytes, size), &file, &error), NIB_ESYNTAX, &error, "twice.npz",
+                     "\"w.npy\" is there twice", "two members of one name");
+    stream = fopen(VECTOR("stored.npz"), "rb");
+    size = fread(bytes, 1, sizeof bytes, stream);
+    fclose(stream);
     bytes[35 + 20 + 128] ^= 1; /* one bit of a value: the checksum of the member no longer holds */
     file = open_or_null(nib_write("flip.npz", bytes, size));
     nib_expect_error(nib_file_view(file, 0, false, &view, &error), NIB_ESYNTAX, &error, "flip.npz", "\"w\"", "bad CRC");

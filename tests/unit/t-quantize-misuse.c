@@ -40,6 +40,8 @@ static void null_arguments_are_refused(void) {
     refused(nib_gemm_from_quantized(NULL, quantizer, &q, &buffer, &error));
     refused(nib_witness_find(NULL, quantizer, 1, 1, &found, &witness, &error));
     refused(nib_file_find(NULL, "w", &at, &error));
+    refused(nib_file_view(NULL, 0, false, &(struct nib_view){0}, &error));
+    refused(nib_quantizer_open("te-nvfp4", NULL, &error));
 }
 
 static void names_that_are_null_are_refused(void) {
