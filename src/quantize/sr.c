@@ -140,8 +140,10 @@ bool nib_sr_strides(const struct nib_sr_source *source) {
 }
 
 void nib_sr_bytes_apart(const struct nib_sr_source *source, uint64_t index, size_t stride, size_t count, uint8_t *out) {
+    if (count == 0) return; /* nor need there be columns */
     const uint64_t first = source->first + index, rows = stride / source->cols, cols = stride % source->cols;
-    const bool by_cols = source->axis == NIB_ALONG_COLS, along = by_cols ? rows == 0 && cols == 1 : rows == 1 && cols == 0;
+    const bool by_cols = source->axis == NIB_ALONG_COLS,
+               along = by_cols ? rows == 0 && cols == 1 : rows == 1 && cols == 0;
     uint64_t row = first / source->cols, col = first % source->cols;
     if (source->bytes > 1) memset(out, 0, count * source->bytes);
     for (size_t i = 0, n; i < count; i += n) {
@@ -149,7 +151,8 @@ void nib_sr_bytes_apart(const struct nib_sr_source *source, uint64_t index, size
         unsigned at = (by_cols ? col : row) % 16;
         n = !along ? 1 : count - i < 16 - at ? count - i : 16 - at;
         if (along && by_cols && source->cols - col < n) n = source->cols - col;
-        for (size_t j = 0; j < n; j++, at++) out[(i + j) * source->bytes] = (uint8_t)(words.word[at / 4] >> 8 * (at % 4));
+        for (size_t j = 0; j < n; j++, at++)
+            out[(i + j) * source->bytes] = (uint8_t)(words.word[at / 4] >> 8 * (at % 4));
         row += n * rows;
         col += n * cols;
         if (col < source->cols) continue;
@@ -173,7 +176,8 @@ static void cvt_rs_bytes(const struct nib_sr_source *source, const struct nib_ra
         nib_sr_bytes(&plain, stages, from, ((size_t)(place - from) + n + 3) & ~(size_t)3, some);
         for (size_t quad = 0; quad < (size_t)(place - from) + n; quad += 4)
             for (size_t b = 0; b < source->bytes; b++) {
-                uint8_t *second = some + (quad + 1) * source->bytes + b, *third = second + source->bytes, byte = *second;
+                uint8_t *second = some + (quad + 1) * source->bytes + b, *third = second + source->bytes,
+                        byte = *second;
                 *second = *third;
                 *third = byte;
             }

@@ -24,7 +24,8 @@ struct nib_scratch *nib_scratch_new(const struct nib_walk *walk, struct nib_erro
     scratch->other_random = nib_alloc(count, walk->random.bytes, "random bits of another candidate", error);
     scratch->block_random = nib_alloc(block, sizeof *scratch->block_random, "random bits of a block", error);
     if (scratch->x && scratch->other_codes && scratch->terms && scratch->values && scratch->codes && scratch->block_x &&
-        scratch->block_values && scratch->block_codes && scratch->random && scratch->other_random && scratch->block_random)
+        scratch->block_values && scratch->block_codes && scratch->random && scratch->other_random &&
+        scratch->block_random)
         return scratch;
     nib_scratch_free(scratch);
     return NULL;
@@ -238,7 +239,8 @@ static void compute_values(const struct nib_stages *stages, struct nib_scratch *
 /* Lines are whole groups, and tiles too. x may be a part of a tensor: blocks are counted in the whole. */
 static struct nib_eden_tile eden_tile(const struct nib_walk *w, const struct place *p, const bool *special) {
     const bool along_cols = w->axis == NIB_ALONG_COLS;
-    size_t row = w->random.cols > 0 ? w->random.first / w->random.cols : 0, col = w->random.first - row * w->random.cols;
+    size_t row = w->random.cols > 0 ? w->random.first / w->random.cols : 0,
+           col = w->random.first - row * w->random.cols;
     size_t line = (along_cols ? row : col) + p->line, first = (along_cols ? col : row) / w->block_size;
     size_t blocks_of_line = (along_cols ? w->random.cols : w->inner) / w->block_size;
     return (struct nib_eden_tile){.x = p->x,
@@ -274,8 +276,7 @@ static void correct_scales(const struct nib_stages *stages, const struct nib_wal
     bool left[NIB_TILE];
     const struct nib_eden_tile tile = eden_tile(w, p, special);
     nib_tile_eden(stages, t, &tile, left);
-    if (!stages->reference && want_values)
-        compute_values(stages, t, p, w->tile_rows * w->tile_blocks, w->block_size);
+    if (!stages->reference && want_values) compute_values(stages, t, p, w->tile_rows * w->tile_blocks, w->block_size);
     correct_left(stages, t, &tile, left, want_values ? p->values : NULL);
 }
 

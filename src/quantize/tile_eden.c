@@ -51,7 +51,8 @@ void nib_tile_eden(const struct nib_stages *stages, struct nib_scratch *t, const
                                                         tile->blocks, words + 4 * r * tile->across);
         for (size_t c = 0; c < tile->blocks; c += blocks) {
             size_t i = r * tile->across + c;
-            left[i] = !correct_group(stages, &t->chosen, tile, i, tile->x + i * tile->size, tile->codes + i * tile->size, v);
+            left[i] =
+                !correct_group(stages, &t->chosen, tile, i, tile->x + i * tile->size, tile->codes + i * tile->size, v);
             if (left[i]) memset(v + i, 0, blocks * sizeof *v);
         }
     }

@@ -38,7 +38,8 @@ static bool is_special(const struct nib_stages *stages, const struct nib_scratch
     }
     if (t->b[i] > s * k->ratio_high) return true;
     if (!(t->b[i] * fabsf(*factor) < k->y_high) && !isinf(k->y_high)) return true;
-    if (s == 0 && t->b[i] == 0 && (axes->zero_scale == NIB_ZERO_SCALE_ONE || axes->zero_scale == NIB_ZERO_SCALE_EMPTY)) {
+    if (s == 0 && t->b[i] == 0 &&
+        (axes->zero_scale == NIB_ZERO_SCALE_ONE || axes->zero_scale == NIB_ZERO_SCALE_EMPTY)) {
         *factor = stages->operation == NIB_MULTIPLY ? 0 : INFINITY;
         return false;
     }

@@ -42,7 +42,8 @@ static void compare(const struct nib_quantizer *q, enum nib_dtype dtype) {
     static float line[MOST], x[ROWS * MOST * BLOCK / (BLOCK - 1) + ROWS * BLOCK];
     static uint8_t random[4 * sizeof x / sizeof *x];
     const struct nib_element *element = q->block->element;
-    size_t count = inputs(element, line), cols = (count + BLOCK - 2) / (BLOCK - 1) * BLOCK, width = nib_axes_random_bytes(&q->axes);
+    size_t count = inputs(element, line), cols = (count + BLOCK - 2) / (BLOCK - 1) * BLOCK,
+           width = nib_axes_random_bytes(&q->axes);
     for (size_t r = 0; r < ROWS; r++)
         for (size_t i = 0, at = 0; i < cols; i++)
             x[r * cols + i] = i % BLOCK == BLOCK - 1 || at == count ? element->max_magnitude : line[at++];
@@ -51,7 +52,8 @@ static void compare(const struct nib_quantizer *q, enum nib_dtype dtype) {
         for (size_t b = 0; b < width; b++) random[i * width + b] = (uint8_t)(word >> 8 * b);
     }
     struct nib_view view = nib_as_dtype(x, ROWS * cols, dtype, ROWS, cols, cols);
-    struct nib_quantize_options o = {.isa = "ref", .threads = 1, .random_bits = random, .random_bytes = ROWS * cols * width};
+    struct nib_quantize_options o = {
+        .isa = "ref", .threads = 1, .random_bits = random, .random_bytes = ROWS * cols * width};
     struct nib_quantized reference = {0}, fast = {0};
     struct nib_error error;
     NIB_OK_OR_FAIL(nib_quantized_alloc(q, ROWS, cols, NIB_ALONG_COLS, 15, &reference, &error), error);
@@ -61,7 +63,8 @@ static void compare(const struct nib_quantizer *q, enum nib_dtype dtype) {
         o.isa = isas[i];
         enum nib_status status = nib_quantize(q, view, &o, &fast, &error);
         if (status == NIB_EUNAVAILABLE) continue;
-        NIB_CHECKF(status == NIB_OK && nib_same(&reference, &fast), "%s with %s, dtype %d: differs", q->name, isas[i], (int)dtype);
+        NIB_CHECKF(status == NIB_OK && nib_same(&reference, &fast), "%s with %s, dtype %d: differs", q->name, isas[i],
+                   (int)dtype);
     }
     nib_quantized_free(&reference);
     nib_quantized_free(&fast);
@@ -109,11 +112,13 @@ static void forms_of_e2m1_agree(void) {
     try_form("e0m3", "floor-add", NULL, "keep");
 }
 static void forms_of_any_grid_agree(void) {
-    static const char *const forms[] = {"carry", "half", "nearest", "odd"}, *const elements[] = {"e2m1", "e1m2", "e0m3", "e3m0", "int4"},
+    static const char *const forms[] = {"carry", "half", "nearest", "odd"},
+                             *const elements[] = {"e2m1", "e1m2", "e0m3", "e3m0", "int4"},
                              *const bits[] = {"8", "16", "32"};
     for (size_t e = 0; e < sizeof elements / sizeof *elements; e++)
         for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
-            for (size_t b = 0; b < (f == 0 ? 3 : 2); b++) try_form(elements[e], forms[f], bits[b], signs[(e + f + b) % 5]);
+            for (size_t b = 0; b < (f == 0 ? 3 : 2); b++)
+                try_form(elements[e], forms[f], bits[b], signs[(e + f + b) % 5]);
 }
 
 NIB_TEST_MAIN("stages of stochastic rounding", {"forms of E2M1 agree", forms_of_e2m1_agree},
