@@ -11,6 +11,7 @@
 #include "cli/remember.h"
 #include "cli/result_file.h"
 #include "cli/signals.h"
+#include "format/quantizer.h"
 #include "io/json_out.h"
 #include "job/bias_file.h"
 #ifdef NIB_WITH_EXPECT
@@ -111,12 +112,20 @@ static enum nib_status formats_open(const struct arguments *arguments, struct fo
     return status;
 }
 
+/* Whether --seed changes anything. */
+static bool draws(const struct formats *formats) {
+    bool any = formats->distribution_count > 0;
+    for (size_t i = 0; i < formats->quantizers.count; i++)
+        any |= nib_axes_stochastic(&formats->quantizers.item[i]->axes);
+    return any;
+}
+
 static enum nib_status remember(const struct nib_call *call, const struct formats *formats,
                                 const struct nib_bias_result *result, struct nib_provenance **out,
                                 struct nib_error *error) {
     enum nib_status status = nib_remember_call(call, NULL, 1, out, error);
     if (status != NIB_OK) return status;
-    if (formats->distribution_count > 0) nib_provenance_add_seed(*out, "seed", (uint64_t)call->common.seed);
+    if (draws(formats)) nib_provenance_add_seed(*out, "seed", (uint64_t)call->common.seed);
     for (size_t i = 0; i < formats->quantizers.count; i++) nib_cite_quantizer(*out, formats->quantizers.item[i]);
     for (size_t i = 0; i < formats->rotations.count; i++) nib_cite_rotation(*out, formats->rotations.item[i]);
     const char *last = "";
@@ -315,7 +324,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     const struct arguments *arguments = call->options;
     if (call->value_count == 0 && arguments->distributions.count == 0)
         return nib_fail(error, NIB_EINVAL, "nothing to measure; give FILE[:tensor] or --dist gaussian");
-    static const char *const of_random[] = {"count", "seed", NULL}, *const of_figure[] = {"figure", NULL};
+    static const char *const of_random[] = {"count", NULL}, *const of_figure[] = {"figure", NULL};
     enum nib_status status = NIB_OK;
     if (arguments->distributions.count == 0) status = nib_options_refuse(call, of_random, "goes with --dist", error);
     if (status == NIB_OK && arguments->plot == NULL)
@@ -328,6 +337,8 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct nib_result *file = NULL;
     struct nib_provenance *provenance = NULL;
     status = formats_open(arguments, &formats, error);
+    if (status == NIB_OK && nib_option_given(call, "seed") && !draws(&formats))
+        status = nib_fail(error, NIB_EINVAL, "--seed goes with --dist or a quantizer that rounds stochastically");
     if (status == NIB_OK) status = nib_result_file_open(call, "shrinkage bias of 4-bit quantizers", &file, error);
     struct nib_bias_request request = {.files = NULL};
     if (status == NIB_OK) {

@@ -195,6 +195,7 @@ static enum nib_status measure_rotated(struct work *work, struct nib_view x, con
                                 .quantizers = work->request->quantizers,
                                 .quantizer_count = work->result->quantizers,
                                 .options = work->options,
+                                .seed = work->request->seed,
                                 .progress = report_part,
                                 .context = &reporting};
     return nib_stream_measure(&stream, out, error);

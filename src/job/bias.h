@@ -18,7 +18,7 @@ struct nib_bias_request {
     /* Random tensors of `sample_count` elements (rounded up to rows of 1024). */
     const struct nib_distribution *distributions;
     size_t distribution_count;
-    uint64_t sample_count, seed;
+    uint64_t sample_count, seed; /* the seed also of stochastic rounding */
 
     const struct nib_quantizer *const *quantizers;
     size_t quantizer_count;

@@ -1,4 +1,5 @@
 /* The bias report as a job: one tensor, one quantizer, one rotation; one row. */
+#include "format/quantizer.h"
 #include "job/job.h"
 
 #include "base/axis.h"
@@ -21,7 +22,7 @@ static const struct nib_parameter parameters[] = {
     NIB_PARAM_TENSOR("tensor", "what is quantized; this or dist"),
     NIB_PARAM_TEXT("dist", NULL, "a random tensor: gaussian, laplace, logistic, uniform, tNU (t3), siluA (silu4)"),
     NIB_PARAM_INTEGER("count", "4194304", 1024, INT64_C(1) << 32, "elements of a random tensor"),
-    NIB_PARAM_INTEGER("seed", "0", 0, INT64_MAX, "seed of a random tensor"),
+    NIB_PARAM_INTEGER("seed", "0", 0, INT64_MAX, "seed of a random tensor and of stochastic rounding"),
     NIB_PARAM_FORMAT("quantizer", NULL, "quantizer; this, or element with scale and block_size"),
     NIB_PARAM_FORMAT("element", NULL, "element format, with one scale amax/g_max a block"),
     NIB_PARAM_FORMAT("scale", "fp32", "scale format that goes with element"),
@@ -186,7 +187,7 @@ static enum nib_status cite(const struct nib_argument *arguments, struct nib_pro
     if (status == NIB_OK) {
         nib_cite_quantizer(provenance, formats.quantizer);
         nib_cite_rotation(provenance, formats.rotation);
-        if (arguments[DIST].given) {
+        if (arguments[DIST].given || nib_axes_stochastic(&formats.quantizer->axes)) {
             char name[64];
             snprintf(name, sizeof name, "seed %s", arguments[SEED].text);
             nib_provenance_add_seed(provenance, name, (uint64_t)arguments[SEED].integer);

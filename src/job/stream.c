@@ -95,6 +95,7 @@ static enum nib_status measure_piece(struct state *state, const struct nib_part 
     struct nib_quantized quantized;
     struct nib_quantize_options options = {.axis = s->axis,
                                            .threads = s->options.threads,
+                                           .seed = s->seed,
                                            .first = (uint64_t)part->place.row * s->x.cols + part->place.col,
                                            .tensor_cols = s->x.cols};
     if (state->count > 1 && has_tensor_amax(q)) {

@@ -14,6 +14,7 @@ struct nib_stream {
     const struct nib_quantizer *const *quantizers;
     size_t quantizer_count;
     struct nib_measure_options options; /* multiples of all blocks */
+    uint64_t seed;                      /* of stochastic rounding */
     /* After each part and quantizer. */
     void (*progress)(void *context, size_t elements);
     void *context;

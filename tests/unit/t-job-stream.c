@@ -29,7 +29,7 @@ static void measure_whole(const struct nib_stream *s, const struct nib_quantizer
         x = (struct nib_view){rotated, NIB_F32, x.rows, x.cols, x.cols};
     }
     NIB_OK_OR_FAIL(nib_quantized_alloc(quantizer, x.rows, x.cols, s->axis, NIB_WANT_CODES | NIB_WANT_SCALES, &q, &error), error);
-    struct nib_quantize_options options = {.axis = s->axis, .threads = 2};
+    struct nib_quantize_options options = {.axis = s->axis, .threads = 2, .seed = s->seed};
     NIB_OK_OR_FAIL(nib_quantize(quantizer, x, &options, &q, &error), error);
     NIB_OK_OR_FAIL(nib_measure(quantizer, x, &q, &s->options, out, &error), error);
     nib_quantized_free(&q);
@@ -61,7 +61,7 @@ static void check(size_t rows, size_t cols, size_t stride, enum nib_axis axis, c
         nib_quantizer_close(plain);
     }
     struct nib_stream stream = {.x = {x, NIB_F32, rows, cols, stride}, .axis = axis, .rotation = rotation,
-                                .quantizer_count = 1, .options = {32, 16, 1}};
+                                .quantizer_count = 1, .options = {32, 16, 1}, .seed = 11};
     for (size_t i = 0; i < count_of; i++) {
         stream.quantizers = &quantizers[i];
         NIB_OK_OR_FAIL(nib_stream_measure(&stream, &part[i], &error), error);
