@@ -202,6 +202,7 @@ static enum nib_status print_json(const struct nib_call *call, const struct tabl
     struct nib_json *json;
     enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
+    nib_output_parameters(call, json);
     nib_json_text(json, "headline", headline);
     nib_json_table(json, "summary", tables->summary);
     nib_json_table(json, "totals", tables->totals);

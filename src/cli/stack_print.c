@@ -101,6 +101,7 @@ static enum nib_status print_json(const struct nib_call *call, const char *ranki
     struct nib_json *json;
     enum nib_status status = nib_output_json(call, &json, error);
     if (status != NIB_OK) return status;
+    nib_output_parameters(call, json);
     nib_json_text(json, "headline", ranking);
     for (int part = 0; part < NIB_DEPTH_PARTS; part++)
         if (tables[part] != NULL) nib_json_table(json, nib_depth_part_name((enum nib_depth_part)part), tables[part]);

@@ -34,7 +34,8 @@ static const struct {
     {"layout", "--shape 256x12 --to 128x4 --offset 37,5"},
     {"explore", "--levels 0,1,2,3,4,5,6,8 --dist gaussian"},
     {"chain", "--depth 2 --seeds 2"},
-    {"stack", "'" NIB_DATA_DIR "/bytelm-8m.safetensors' --tokens '" NIB_DATA_DIR "/heldout.txt' -r bf16 -s 1 -l 8 --quick"},
+    {"stack",
+     "'" NIB_DATA_DIR "/bytelm-8m.safetensors' --tokens '" NIB_DATA_DIR "/heldout.txt' -r bf16 -s 1 -l 8 --quick"},
     {"run", NIB_SOURCE_DIR "/experiments/grid-sweep.yaml --dry-run"},
     {"selftest", ""},
     {"version", ""},
@@ -49,7 +50,8 @@ static char *output_of(const char *line) {
     size_t room = 0;
     ssize_t length = getdelim(&text, &room, '\0', pipe);
     int status = pclose(pipe);
-    NIB_CHECKF(length > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: exit code %d", line, WEXITSTATUS(status));
+    NIB_CHECKF(length > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: exit code %d", line,
+               WEXITSTATUS(status));
     return text;
 }
 
@@ -94,19 +96,29 @@ static void results_carry_their_parameters(void) {
         const char *key, *value;       /* of the outermost object */
     } cases[] = {
         {"chain --depth 3 --seeds 2 --seed 7 --activation relu -q te-nvfp4 --rotate rht16 --no-backward",
-         "{\"depth\": 3, \"width\": 128, \"rows\": 48, \"seeds\": 2, \"seed\": 7, \"activation\": \"relu\", \"rounding\": \"own\","
-         " \"norm\": false, \"no_backward\": true, \"dist\": \"gaussian\", \"quantizer\": [\"te-nvfp4\"], \"rotate\": [\"rht16\"]}",
+         "{\"depth\": 3, \"width\": 128, \"rows\": 48, \"seeds\": 2, \"seed\": 7, \"activation\": \"relu\", "
+         "\"rounding\": \"own\","
+         " \"norm\": false, \"no_backward\": true, \"dist\": \"gaussian\", \"quantizer\": [\"te-nvfp4\"], \"rotate\": "
+         "[\"rht16\"]}",
          "cases", "[\"te-nvfp4\", \"te-nvfp4, rht16\"]"},
         {"chain --depth 2 --seeds 2 --no-backward", "{\"depth\": 2}", "cases", "[\"e2m1-fp32\", \"e1m2-fp32\"]"},
-        {"explore --levels 0,1,2,3,4,5,6,8 --scale e8m0", "{\"levels\": [\"0,1,2,3,4,5,6,8\"], \"scale\": [\"e8m0\"], \"seed\": 0}",
-         "objective", "\"mse\""},
+        {"explore --levels 0,1,2,3,4,5,6,8 --scale e8m0",
+         "{\"levels\": [\"0,1,2,3,4,5,6,8\"], \"scale\": [\"e8m0\"], \"seed\": 0}", "objective", "\"mse\""},
+        {"bias --dist gaussian -n 4096 -q te-nvfp4 --seed 7",
+         "{\"dist\": [\"gaussian\"], \"count\": 4096, \"quantizer\": [\"te-nvfp4\"], \"seed\": 7}", "differences",
+         "[]"},
+        {"stack '" NIB_DATA_DIR "/bytelm-8m.safetensors' --tokens '" NIB_DATA_DIR
+         "/heldout.txt' -r bf16 -s 1 -l 8 --quick",
+         "{\"recipe\": [\"bf16\"], \"sequences\": 1, \"length\": 8, \"quick\": true, \"product\": \"blas\"}",
+         "headline", "\"\""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[512];
         snprintf(line, sizeof line, "nibble %s --json", cases[i].line);
         char *text = output_of(line);
         json_t *root = text == NULL ? NULL : json_loads(text, 0, NULL), *said = json_object_get(root, "parameters");
-        json_t *some = json_loads(cases[i].parameters, 0, NULL), *value = json_loads(cases[i].value, JSON_DECODE_ANY, NULL), *expected;
+        json_t *some = json_loads(cases[i].parameters, 0, NULL),
+               *value = json_loads(cases[i].value, JSON_DECODE_ANY, NULL), *expected;
         const char *name;
         CU_ASSERT(some != NULL && value != NULL);
         json_object_foreach(some, name, expected)
@@ -131,7 +143,8 @@ static void every_table_has_one_header(void) {
         snprintf(line, sizeof line, "nibble %s --tsv %s", calls[i].command, calls[i].rest);
         char *text = output_of(line), *next = text;
         NIB_CHECKF(text != NULL && text[0] == '#', "%s: no header", line);
-        for (size_t headers = 0; next != NULL && *next != '\0'; next = strchr(next, '\n') == NULL ? NULL : strchr(next, '\n') + 1) {
+        for (size_t headers = 0; next != NULL && *next != '\0';
+             next = strchr(next, '\n') == NULL ? NULL : strchr(next, '\n') + 1) {
             headers += *next == '#';
             NIB_CHECKF(headers == 1, "%s: a second header", line);
             if (headers > 1) break;
