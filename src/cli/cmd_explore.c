@@ -10,6 +10,7 @@
 #include "cli/remember.h"
 #include "cli/result_file.h"
 #include "cli/signals.h"
+#include "cli/text_file.h"
 #include "io/json_out.h"
 #include "job/explain.h"
 #include "job/explore.h"
@@ -22,7 +23,7 @@ struct arguments {
     double offset, weight;
     int64_t integers, count, confirm, top;
     int objective, figure;
-    const char *plot;
+    const char *plot, *write;
 };
 
 static const struct arguments defaults = {.count = 1 << 22, .confirm = -1, .top = 12, .weight = 0.5, .figure = -1};
@@ -55,6 +56,8 @@ static const struct nib_option options[] = {
     NIB_OPT_REAL(struct arguments, weight, "weight", 0, "W", 0, 1, "w of the weighted objective"),
     NIB_OPT_FLAG(struct arguments, best, "best", 0,
                  "search for the best grid from each given one: Lloyd-Max with the maximum fixed"),
+    NIB_OPT_TEXT(struct arguments, write, "write", 'w', "FILE.yaml",
+                 "write the grid that ranks first in the first ranking as an element format"),
     NIB_OPT_FLAG(struct arguments, crossover, "crossover", 0,
                  "the crest factor at which the first grid and each other one are equally good"),
     NIB_OPT_INTEGER(struct arguments, confirm, "confirm", 0, "N", 0, 1000,
@@ -74,6 +77,8 @@ static const struct nib_example examples[] = {
     {"nibble explore --levels 0,1,2,3,4,6,8,12 --rule uniform --dist gaussian,laplace --block 16,32 --scale fp32,e8m0",
      "a sweep"},
     {"nibble explore --grid e2m1,int4 --explain", "which bins cause the bias"},
+    {"nibble explore --grid e2m1 --best --dist laplace --block 32 --write best.yaml",
+     "a better grid, as a format file for -q ./best.yaml"},
     {"nibble explore --grid e2m1,int4 --crossover", "which grid for which crest factor"},
     {NULL, NULL},
 };
@@ -295,6 +300,20 @@ static enum nib_status store(const struct nib_call *call, const struct formats *
     return NIB_OK;
 }
 
+/* The best of the first density, block size and scale. */
+static enum nib_status write_best(const struct nib_call *call, const struct nib_explore_result *result,
+                                  struct nib_error *error) {
+    const struct arguments *a = call->options;
+    const struct nib_explore_point *best = &result->point[0];
+    for (size_t i = 1; i < result->group_size; i++)
+        if (result->point[i].rank < best->rank) best = &result->point[i];
+    enum nib_status status = nib_text_file_write(a->write, best->grid->element->text, error);
+    if (status == NIB_OK)
+        nib_output_note(call, "%s holds the levels of %s, best for %s in blocks of %u", a->write, best->grid->label, best->data,
+                        (unsigned)best->block);
+    return status;
+}
+
 enum { FIGURE_GRIDS, FIGURE_PARETO, FIGURE_HEAT, FIGURE_CREST };
 
 static enum nib_status draw(const struct arguments *a, const struct formats *formats,
@@ -373,6 +392,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     if (status == NIB_OK && file != NULL)
         status = store(call, &formats, table, crossings, file, &provenance, error);
     status = nib_result_file_end(status, file, provenance, error);
+    if (status == NIB_OK && a->write != NULL) status = write_best(call, &result, error);
     if (status == NIB_OK && a->plot != NULL) status = draw(a, &formats, &result, table, error);
     nib_table_free(table);
     nib_table_free(crossings);
@@ -395,7 +415,7 @@ NIB_COMMAND(explore) = {
                    "in other formats "
                    "(--set changes that). --best moves the levels of each grid to where the objective is least, the "
                    "largest magnitude "
-                   "fixed.",
+                   "fixed; --write keeps the best, to be used like any format: nibble bias -q ./FILE.yaml.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),
