@@ -81,6 +81,9 @@ enum nib_status nib_quantizer_open(const char *name_or_path, const struct nib_qu
         status = of_element(&file, out, error);
     else if (strcmp(said, "block") == 0)
         status = of_block(&file, out, error);
+    else if (strcmp(said, "quantizer") != 0)
+        status = nib_fail_at(error, NIB_ESYNTAX, file.label, 0,
+                             "is of kind \"%s\"; expected a quantizer, or a block or element to make one of", said);
     else
         status = nib_quantizer_parse(file.text, file.length, file.label, out, error);
     free(file.text);
