@@ -202,7 +202,7 @@ static void hide_blanks(const struct nib_experiment *experiment, const struct ni
 
 static enum nib_status print(const struct context *c, const struct nib_table *results, const struct nib_table *digests,
                              const struct nib_table *comparison, struct nib_error *error) {
-    enum { SHORT = 50 };
+    enum { SHORT = 50, BROAD = 20 };
     struct nib_call *call = c->call;
     if (call->common.json) return print_json(c, results, digests, comparison, error);
     const struct nib_table *table = comparison != NULL ? comparison : results;
@@ -214,6 +214,11 @@ static enum nib_status print(const struct context *c, const struct nib_table *re
         nib_output_aligned(call, table, &(struct nib_layout){.headline = c->experiment->title, .hidden = hidden},
                            stdout);
         putchar('\n');
+        size_t columns = 0;
+        for (size_t i = 0; i < nib_table_columns(table); i++) columns += !hidden[i];
+        if (columns > BROAD && comparison == NULL)
+            nib_output_note(call, "%zu columns; `keep: [...]` in the experiment chooses, and `nibble show jobs/%s` lists them",
+                            columns, c->experiment->job.name);
     }
     printf("%zu points, digest %s%s%s\n", c->experiment->points, digest_of_all(digests),
            call->common.output == NULL ? "" : ", in ", call->common.output == NULL ? "" : call->common.output);
