@@ -2,13 +2,13 @@
 if (!exists('format')) format = 'png'
 if (!exists('out')) out = './stack-gemms' . '.' . format
 if (format eq 'pdf') {
-    set terminal pdfcairo noenhanced size 31cm, 12.32cm font 'Sans,9' linewidth 1
+    set terminal pdfcairo noenhanced size 31cm, 13.12cm font 'Sans,9' linewidth 1
 }
 if (format eq 'svg') {
-    set terminal svg noenhanced size 1240, 493 font 'Sans,12'
+    set terminal svg noenhanced size 1240, 525 font 'Sans,12'
 }
 if (format eq 'png') {
-    set terminal pngcairo noenhanced size 2728, 1084 font 'Sans,9' fontscale 2.2 linewidth 2.2 pointscale 2.2
+    set terminal pngcairo noenhanced size 2728, 1155 font 'Sans,9' fontscale 2.2 linewidth 2.2 pointscale 2.2
 }
 set output out
 
@@ -862,6 +862,7 @@ $Map << EOD
 
 
 EOD
+title = 'Change of SQNR by rotation: the recipe''s own, rht16 where it has none'
 array Recipes[4]
 Recipes[1] = 'ufp4'
 Recipes[2] = 'e2m1-baseline'
@@ -913,8 +914,8 @@ set style line 8 linecolor rgb '#000000' linewidth 1.2 pointtype 1  pointsize 0.
 # What a rotation changes of the SQNR of every GEMM's output: layers across, GEMMs down, a panel for each recipe (UFP4's
 # figure 12).
 #
-# Given: panels, Recipes; $Map: blocks that two blank lines part, of lines  layer row dSQNR; Rows, rows, layers, most
-set multiplot layout 1,panels margins char 21, char 12, char 4, char 3 spacing char 2
+# Given: title, panels, Recipes; $Map: blocks that two blank lines part, of lines  layer row dSQNR; Rows, rows, layers, most
+set multiplot layout 1,panels title title font ',9' margins char 21, char 14, char 4, char 5 spacing char 2
 set palette defined (-1 '#0072B2', 0 '#FFFFFF', 1 '#D55E00')
 set cbrange [-most:most]
 unset key
@@ -929,7 +930,7 @@ do for [i = 1:rows] { set ytics add (Rows[i] i - 1) }
 do for [p = 1:panels] {
     set title Recipes[p] noenhanced
     if (p > 1) { set format y '' ; set ytics ('' 0) }
-    if (p == panels) { set colorbox ; set cblabel 'change of SQNR in dB' } else { unset colorbox }
+    if (p == panels) { set colorbox ; set cblabel 'change of SQNR in dB' offset 1.5, 0 } else { unset colorbox }
     plot $Map index p-1 using 1:2:3 with image pixels
 }
 unset multiplot
