@@ -55,6 +55,28 @@ void nib_stages_make(const struct nib_quantizer *q, const struct nib_tensor_scal
 /* The same for another tensor scale, of the same quantizer and type of input. */
 void nib_stages_retarget(struct nib_stages *stages, const struct nib_tensor_scale *t);
 
+/* How stages are chosen. */
+static inline bool nib_is_e4m3(const struct nib_scale *scale) {
+    return scale->bits == 8 && scale->mbits == 3 && scale->bias == 7 && scale->max_code == 0x7E;
+}
+/* consts.c: the numbers of a quantizer, and those that follow from the tensor scale; the precision of scaled elements;
+ * whether s has an exact reciprocal; whether rounding cuts at 2^-23 first; whether scales are rounded in the exponent. */
+void nib_consts_make(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_consts *k);
+void nib_consts_retarget(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_consts *k);
+int nib_precision_of(const struct nib_quantizer *q, const struct nib_tensor_scale *t);
+bool nib_divides_by_power(const struct nib_quantizer *q);
+bool nib_drops_bits(const struct nib_quantizer *q);
+bool nib_rounds_exponents(const struct nib_quantizer *q);
+/* factors.c: 1/x as div.full multiplies by it, NaN where it scales its operands first; factors up to which it shows in
+ * no code that an element was flushed; the stage of factors; the tables where there is none, and what stands in them. */
+float nib_approx_reciprocal(float x);
+float nib_flush_limit(const struct nib_quantizer *q);
+void nib_factors_choose(const struct nib_quantizer *q, struct nib_stages *out);
+void nib_factors_plan(const struct nib_quantizer *q, struct nib_stages *out);
+void nib_factors_tabulate(const struct nib_quantizer *q, const struct nib_tensor_scale *t, struct nib_stages *out);
+/* candidates.c: which candidates there are; false where only the reference knows. */
+bool nib_contest_make(const struct nib_quantizer *q, const struct nib_isa *isa, struct nib_stages *out);
+
 /* The tensor seen along its reduction axis: `outer` lines of `inner` elements. A tile is tile_rows
  * lines by tile_blocks blocks; a block spans block_rows lines and block_size elements. */
 struct nib_walk {
