@@ -42,6 +42,9 @@ static const struct nib_option options[] = {
 static const struct nib_example examples[] = {
     {"nibble quantize -q te-nvfp4 --values 1,2 --json | nibble dequantize -", "there and back"},
     {"nibble dequantize -q te-nvfp4 --shape 1x2 --packed 0x27 --scales 0x7e --tensor-amax 6", "from bytes"},
+    {"nibble dequantize -q vllm-nvfp4 --shape 256x256 --packed fp4.safetensors:w.weight_packed --scales "
+     "fp4.safetensors:w.weight_scale --tensor-scale-encode 11663.1865",
+     "from an FP4 checkpoint"},
     {NULL, NULL},
 };
 
