@@ -30,7 +30,7 @@ static bool is_tiled(const struct nib_part *linear, const struct nib_part *tiled
 static bool is_swapped(const struct nib_part *a, const struct nib_part *b) {
     const uint8_t *left = a->data, *right = b->data;
     uint64_t count = items_of(a);
-    if (count != items_of(b)) return false;
+    if (count == 0 || count != items_of(b)) return false;
     for (uint64_t i = 0; i < count; i++)
         if (right[i] != (uint8_t)(left[i] << 4 | left[i] >> 4)) return false;
     return true;
