@@ -24,7 +24,7 @@ static const struct nib_option options[] = {
     NIB_OPT_TEXTS(struct arguments, where, "where", 'w', "COLUMN=VALUE,...", "draw only the rows with one of these values there"),
     NIB_OPT_CHOICE(struct arguments, kind, "kind", 'k', "KIND", kinds,
                    "lines over numbers, bars from zero (auto: points, where those would all look alike), or a heat map; auto: by the axes and how many series there are"),
-    NIB_OPT_TEXT(struct arguments, group, "group", 'g', "GROUP", "table of the file; by default points or summary"),
+    NIB_OPT_TEXT(struct arguments, group, "group", 'g', "GROUP", "table of the file, or group of arrays over axes, such as stream of a stack; by default points or summary"),
     NIB_OPT_TEXT(struct arguments, title, "title", 0, "TEXT", "title; by default that of the file"),
     NIB_OPT_TEXT(struct arguments, script, "script", 0, "FILE", "keep the gnuplot text with the data"),
     NIB_OPT_END,
@@ -33,6 +33,7 @@ static const struct nib_option options[] = {
 static const struct nib_example examples[] = {
     {"nibble plot sweep.h5 -o sweep.pdf --measure sqnr_db", "a sweep"},
     {"nibble plot chain.h5 --x depth --measure gain --where pass=fprop --where norm=no", "a part of a table"},
+    {"nibble plot stack.h5 --group stream --measure gain", "a stack, layer by layer"},
     {"nibble plot bias.h5 -o bias.svg --measure one_minus_alpha --kind bars", "a bias report"},
     {NULL, NULL},
 };
@@ -84,11 +85,11 @@ NIB_COMMAND(plot) = {
     .least = 1,
     .most = 1,
     .description =
-        "Draws a table of a result file with gnuplot. Axes of an experiment, or the text columns of another table, say what "
-        "a row is: one of them goes along the abscissa, the others make the series. Standard errors are drawn where the "
-        "file has them; rows that fall together are averaged, which the figure says. Axes that repeat a measurement, seed and "
-        "skip, are not drawn unless --x names them: drawn are means over them, with standard errors from their spread. "
-        "--where keeps apart what must not be averaged, such as passes.",
+        "Draws a table of a result file with gnuplot. Axes of an experiment, axes of arrays such as nibble stack stores for "
+        "every layer, or the text columns of another table, say what a row is: one of them goes along the abscissa, the others "
+        "make the series. Standard errors are drawn where the file has them; rows that fall together are averaged, which the "
+        "figure says. Axes that repeat a measurement, seed and skip, are not drawn unless --x names them: drawn are means over "
+        "them, with standard errors from their spread. --where keeps apart what must not be averaged, such as passes.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "io/hdf5_grid.h"
 #include "io/hdf5_handle.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,18 +27,17 @@ void nib_stored_table_free(struct nib_stored_table *stored) {
     *stored = (struct nib_stored_table){.table = NULL};
 }
 
-static const char *keep(struct reading *r, char *text) {
-    char **strings = text == NULL ? NULL : realloc(r->out->strings, (r->out->string_count + 1) * sizeof *strings);
+const char *nib_stored_table_keep(struct nib_stored_table *stored, char *text) {
+    char **strings = text == NULL ? NULL : realloc(stored->strings, (stored->string_count + 1) * sizeof *strings);
     if (strings == NULL) {
         free(text);
         return NULL;
     }
-    r->out->strings = strings;
-    return strings[r->out->string_count++] = text;
+    stored->strings = strings;
+    return strings[stored->string_count++] = text;
 }
 
-/* A variable-length text attribute; "" without one. The caller frees it. */
-static char *text_attribute(hid_t object, const char *name) {
+char *nib_hdf5_text_attribute_read(hid_t object, const char *name) {
     char *value = NULL, *copy = NULL;
     hid_t attribute = H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
     hid_t type = attribute < 0 ? -1 : H5Aget_type(attribute);
@@ -69,8 +69,9 @@ static herr_t visit(hid_t group, const char *name, const H5L_info_t *about, void
         enum nib_column_type kind = class == H5T_INTEGER ? NIB_COLUMN_INTEGER
                                     : class == H5T_FLOAT ? NIB_COLUMN_REAL
                                                          : NIB_COLUMN_TEXT;
-        const char *own = keep(r, strdup(name)), *units = keep(r, text_attribute(dataset, "units"));
-        const char *long_name = keep(r, text_attribute(dataset, "long_name"));
+        const char *own = nib_stored_table_keep(r->out, strdup(name));
+        const char *units = nib_stored_table_keep(r->out, nib_hdf5_text_attribute_read(dataset, "units"));
+        const char *long_name = nib_stored_table_keep(r->out, nib_hdf5_text_attribute_read(dataset, "long_name"));
         bool known = class != H5T_STRING || H5Tis_variable_str(type) > 0;
         if (own != NULL && units != NULL && long_name != NULL && known)
             r->columns[r->count++] = (struct nib_column){own, own, units, long_name, kind, -6};
@@ -109,7 +110,7 @@ static bool is_table(hid_t file, const char *group) {
 
 static herr_t first_table(hid_t file, const char *name, const H5L_info_t *about, void *context) {
     (void)about;
-    if (!is_table(file, name)) return 0;
+    if (!is_table(file, name) && !nib_hdf5_is_grid(file, name)) return 0;
     snprintf(context, 256, "%s", name);
     return 1;
 }
@@ -123,7 +124,7 @@ static herr_t list_table(hid_t file, const char *name, const H5L_info_t *about, 
     struct tables *known = context;
     size_t room = sizeof known->names - known->used;
     (void)about;
-    if (!is_table(file, name) || strlen(name) + 3 > room) return 0;
+    if ((!is_table(file, name) && !nib_hdf5_is_grid(file, name)) || strlen(name) + 3 > room) return 0;
     known->used += (size_t)snprintf(known->names + known->used, room, "%s%s", known->used > 0 ? ", " : "", name);
     return 0;
 }
@@ -146,8 +147,9 @@ static enum nib_status read_group(struct reading *r, hid_t file, const char *wan
         strcpy(name, "summary");
     else
         H5Literate(file, H5_INDEX_NAME, H5_ITER_INC, NULL, first_table, name);
-    if (name[0] == '\0' || !is_table(file, name))
-        return no_table(r, file, wanted);
+    if (name[0] != '\0' && !is_table(file, name) && nib_hdf5_is_grid(file, name))
+        return nib_hdf5_grid_read(file, r->path, name, r->out, r->error);
+    if (name[0] == '\0' || !is_table(file, name)) return no_table(r, file, wanted);
     r->group = H5Gopen2(file, name, H5P_DEFAULT);
     hid_t row = r->group < 0 ? -1 : H5Dopen2(r->group, "row", H5P_DEFAULT);
     r->rows = row < 0 ? 0 : length_of(row);
@@ -178,7 +180,7 @@ enum nib_status nib_stored_table_read(const char *path, const char *group, struc
     enum nib_status status = nib_hdf5_open(path, &file, error);
     if (status == NIB_OK) status = read_group(r, file, group);
     if (status == NIB_OK) {
-        char *title = text_attribute(file, "title");
+        char *title = nib_hdf5_text_attribute_read(file, "title");
         snprintf(stored.title, sizeof stored.title, "%s", title == NULL ? "" : title);
         free(title);
     }

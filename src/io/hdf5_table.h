@@ -12,8 +12,8 @@ struct nib_stored_table {
     size_t string_count;
 };
 
-/* The group of one-dimensional datasets over the dimension scale "row". `group` NULL: "points", "summary", or the first
- * there is. */
+/* The group of one-dimensional datasets over the dimension scale "row", or of arrays over other scales: then a row for every
+ * cell, numbered in column 0, the scales the `axes` next ones. `group` NULL: "points", "summary", or the first there is. */
 NIB_CHECK enum nib_status nib_stored_table_read(const char *path, const char *group, struct nib_stored_table *out,
                                                 struct nib_error *error);
 void nib_stored_table_free(struct nib_stored_table *stored);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_KEYS = 16, FEW_SERIES = 8, TEXT = 160 };
+enum { MOST_KEYS = 16, FEW_SERIES = 8, MOST_PLACES = 40, TEXT = 160 };
 
 struct labels {
     char (*text)[TEXT];
@@ -153,6 +153,26 @@ static void part_repeats(struct drawing *d, const struct nib_plot_request *r) {
     d->keys = kept;
 }
 
+/* Whether a column has more values than can stand side by side. */
+static bool is_broad(const struct drawing *d, size_t column) {
+    struct labels seen = {.text = NULL};
+    char text[TEXT];
+    for (size_t row = 0; seen.count <= MOST_PLACES && row < nib_table_rows(d->table); row++) {
+        if (!d->drawn[row]) continue;
+        cell(d->table, row, column, text, sizeof text);
+        if (label(&seen, text) == SIZE_MAX) break;
+    }
+    free(seen.text);
+    return seen.count > MOST_PLACES;
+}
+
+/* Texts along the abscissa: the last key, or another where that has too many values, which then stand one below the other. */
+static size_t text_key(const struct drawing *d) {
+    for (size_t i = d->keys; i-- > 0;)
+        if (!is_broad(d, d->key[i])) return d->key[i];
+    return d->key[d->keys - 1];
+}
+
 static enum nib_status choose(struct drawing *d, const struct nib_plot_request *r, struct nib_error *error) {
     const struct nib_table *t = d->table;
     for (size_t i = r->keys > 0 ? 1 : 0; i < nib_table_columns(t) && d->keys < MOST_KEYS; i++)
@@ -177,7 +197,7 @@ static enum nib_status choose(struct drawing *d, const struct nib_plot_request *
     }
     for (size_t i = 0; d->x == SIZE_MAX && i < d->keys && r->kind != NIB_PLOT_BARS; i++)
         if (!is_text(t, d->key[i])) d->x = d->key[i];
-    if (d->x == SIZE_MAX && d->keys > 0) d->x = d->key[d->keys - 1];
+    if (d->x == SIZE_MAX && d->keys > 0) d->x = text_key(d);
     if (d->x == SIZE_MAX) return nib_fail(error, NIB_EINVAL, "table %s has no column to draw over", nib_table_name(t));
     return NIB_OK;
 }
@@ -273,7 +293,7 @@ static enum nib_status arrange(struct drawing *d, struct nib_error *error) {
 static enum nib_plot_kind kind_of(const struct drawing *d, enum nib_plot_kind wanted) {
     if (wanted != NIB_PLOT_AUTO) return wanted;
     if (!is_text(d->table, d->x) && d->series.count <= FEW_SERIES) return NIB_PLOT_LINES;
-    return d->series.count <= FEW_SERIES && d->places.count <= 40 ? NIB_PLOT_BARS : NIB_PLOT_HEAT;
+    return d->series.count <= FEW_SERIES && d->places.count <= MOST_PLACES ? NIB_PLOT_BARS : NIB_PLOT_HEAT;
 }
 
 static void put_texts(struct nib_figure *figure, const char *name, const struct labels *labels) {

@@ -1,0 +1,20 @@
+/* Arrays over dimension scales, read as a table with a row for every cell. */
+#ifndef NIB_IO_HDF5_GRID_H
+#define NIB_IO_HDF5_GRID_H
+
+#include "io/hdf5_handle.h"
+#include "io/hdf5_table.h"
+
+/* Whether a group holds numbers over dimension scales of its own. */
+bool nib_hdf5_is_grid(hid_t file, const char *group);
+/* "row", a column for each scale of the array with the most of them (`axes` in number, in their order, the last the
+ * fastest), then every array over some of these scales, repeated along the others. */
+NIB_CHECK enum nib_status nib_hdf5_grid_read(hid_t file, const char *path, const char *group, struct nib_stored_table *out,
+                                             struct nib_error *error);
+
+/* Of hdf5_table.c. Keeps a text that is on the heap for the life of the table; NULL, and freed, without memory. */
+const char *nib_stored_table_keep(struct nib_stored_table *stored, char *text);
+/* A variable-length text attribute; "" without one. The caller frees it. */
+char *nib_hdf5_text_attribute_read(hid_t object, const char *name);
+
+#endif
