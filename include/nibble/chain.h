@@ -64,7 +64,7 @@ enum nib_chain_quantity {
     NIB_CHAIN_QUANTITIES
 };
 struct nib_chain_record {
-    unsigned depth;
+    unsigned depth;              /* the layer, from 1: fprop has the signal above it, dgrad the gradient below it */
     enum nib_pass pass;
     const char *gemm;            /* "linear", or "gate", "up", "down" */
     double value[NIB_CHAIN_QUANTITIES];

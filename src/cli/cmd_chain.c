@@ -372,7 +372,8 @@ NIB_COMMAND(chain) = {
         "accumulates. Each GEMM has the coherent gains alpha of its operands, the gain that they let expect, and the one "
         "it has; the signal after each layer has its gain against the chain that is not quantized, beside the product of "
         "the alphas on its way. A layer is y = act(norm(x)) W^T, or SwiGLU; the product is formed in binary64 of the "
-        "quantized operands and rounded to binary32. A trained transformer: nibble stack.",
+        "quantized operands and rounded to binary32. depth is the layer, from 1: fprop has the signal above it, dgrad the "
+        "gradient below it, wgrad the gradient of its weight. A trained transformer: nibble stack.",
     .options = options,
     .defaults = &defaults,
     .size = sizeof(struct arguments),

@@ -180,6 +180,8 @@ NIB_COMMAND(stack) = {
         "the loss; the residual stream after every layer, and its gradient; SQNR, alpha, bias and B_eff of every operand, raw "
         "and rotated; gain and SQNR of every GEMM against the exact product of its inputs; alpha and cosine of every weight's "
         "gradient, and R = ||g||/(sigma sqrt(d)), below whose sqrt(3) FP4 All the Way sees training stall.\n"
+        "Layers count from 0, as in names of weights. For the residual stream and its gradient, layer (in files: boundary) says "
+        "how many layers lie below: 0 is the embedded tokens, the number of layers what the final norm takes.\n"
         "MODEL is a folder with config.json and its .safetensors, or a .safetensors file with NAME.config.json beside it. "
         "Synthetic chains of layers: nibble chain.",
     .options = options,

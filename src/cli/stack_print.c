@@ -62,7 +62,7 @@ static void print_part(const struct nib_call *call, const struct nib_table *tabl
 }
 
 static const char *const headlines[NIB_DEPTH_PARTS] = {
-    NULL, "Residual stream: after each layer, and its gradient there", "Operands as quantized",
+    NULL, "Residual stream and its gradient, by layers below", "Operands as quantized",
     "Outputs of the three GEMMs of each linear layer", "Gradients of weights"};
 
 static void print_terminal(const struct nib_call *call, const struct nib_stack_report *report, const char *ranking,

@@ -48,7 +48,7 @@ NIB_CHECK enum nib_status nib_chain_quantizer(const char *name, bool stochastic,
     {#field, heading, units, long_name, NIB_COLUMN_REAL, digits},     \
         {#field "_se", "+-", units, "standard error over seeds: " long_name, NIB_COLUMN_REAL, digits},
 #define NIB_CHAIN_COLUMNS                                                                    \
-    {"depth", "depth", "1", "number of the layer", NIB_COLUMN_INTEGER, 0},                   \
+    {"depth", "depth", "1", "layer, from 1: signal above, gradient below it", NIB_COLUMN_INTEGER, 0},                   \
         {"pass", "pass", "", "fprop, dgrad or wgrad", NIB_COLUMN_TEXT, 0},                   \
         {"gemm", "gemm", "", "linear layer of the chain's layer", NIB_COLUMN_TEXT, 0},       \
         NIB_CHAIN_LIST(NIB_CHAIN_COLUMN)

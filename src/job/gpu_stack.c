@@ -18,7 +18,7 @@
 static const struct nib_column columns[NIB_GPU_STACK_COLUMNS] = {
     {"recipe", "Recipe", "", "recipe", NIB_COLUMN_TEXT, 0},
     {"part", "Part", "", "rotate, quantize or product", NIB_COLUMN_TEXT, 0},
-    {"layer", "Layer", "1", "layer", NIB_COLUMN_INTEGER, 0},
+    {"layer", "Layer", "1", "layer, from 0", NIB_COLUMN_INTEGER, 0},
     {"module", "Module", "", "linear layer within its layer", NIB_COLUMN_TEXT, 0},
     {"slot", "Slot", "", "operand of a GEMM, or the GEMM", NIB_COLUMN_TEXT, 0},
     {"name", "Name", "", "rotation, quantizer or matrix unit", NIB_COLUMN_TEXT, 0},

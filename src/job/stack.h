@@ -77,7 +77,7 @@ void nib_stack_headline(const struct nib_stack_report *report, const struct nib_
         {#field "_se", "+-", units, "standard error: " long_name, NIB_COLUMN_REAL, (digits) < 0 ? -2 : (digits)},
 #define NIB_STACK_COLUMNS                                                                                             \
     {"part", "part", "", "summary, stream, operand, product or weight", NIB_COLUMN_TEXT, 0},                          \
-        {"layer", "layer", "1", "layer; of the residual stream: layers passed; -1: of none", NIB_COLUMN_INTEGER, 0},  \
+        {"layer", "layer", "1", "layer, from 0; of the residual stream: layers below it, 0 to all; -1: of none", NIB_COLUMN_INTEGER, 0},  \
         {"module", "module", "", "linear layer within its layer, or name of a weight", NIB_COLUMN_TEXT, 0},           \
         {"pass", "pass", "", "fprop, dgrad or wgrad; of the residual stream: fprop up, dgrad down", NIB_COLUMN_TEXT, 0}, \
         {"operand", "operand", "", "x, w or dy", NIB_COLUMN_TEXT, 0},                                                 \

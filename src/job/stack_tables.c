@@ -130,7 +130,7 @@ static void modules(struct writer *w, const char *group) {
     const char *names[NIB_MODULES];
     for (int i = 0; i < NIB_MODULES; i++) names[i] = nib_module_name((enum nib_module)i);
     recipes(w, group);
-    layers(w, group, "layer", "layer", w->report->layers);
+    layers(w, group, "layer", "layer, from 0", w->report->layers);
     texts(w, group, "module", "linear layer within its layer", names, NIB_MODULES);
 }
 
@@ -165,7 +165,7 @@ static void put_streams(struct writer *w) {
             passed[i] = w->report->record[from + (way == 0 ? 0 : up) + i].layer;
         if (w->status == NIB_OK)
             w->status =
-                nib_result_integer_scale(w->file, group, "boundary", "1", "layers below", passed, length, w->error);
+                nib_result_integer_scale(w->file, group, "boundary", "1", "layers below it, 0 to all", passed, length, w->error);
         free(passed);
         arrays(w, group, from + (way == 0 ? 0 : up), length, (const char *const[4]){"recipe", "boundary"});
     }

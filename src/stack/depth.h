@@ -55,7 +55,7 @@ const char *nib_depth_part_name(enum nib_depth_part part); /* "summary"; NULL pa
 
 struct nib_depth_record {
     enum nib_depth_part part;
-    int layer;                   /* of the stream: layers passed; -1: of none */
+    int layer;                   /* from 0; of the stream: layers below it, 0 to all; -1: of none */
     const char *module;          /* "mlp.down_proj", or the name of a weight; "" for the stream and the summary */
     int pass, slot;              /* enum nib_pass, enum nib_slot; -1 for none */
     const struct nib_quantizer *quantizer; /* of an operand; NULL: none */
