@@ -19,8 +19,11 @@ nib_rotate_kernel *nib_rotate_kernel_of(const char *isa);
 /* `count` consecutive numbers, a multiple of the size, by any evaluation; `in` and `x` may be the same. */
 void nib_rotate_groups(const struct nib_rotation *rotation, nib_rotate_kernel *kernel, const float *in, float *x,
                        size_t count);
-/* Whether nib_rotate_kernel computes it. */
+/* Whether nib_rotate_kernel computes it by butterflies alone, or by sums of up to NIB_TERMS_MOST terms; otherwise only
+ * the definition does. */
+enum { NIB_TERMS_MOST = 64 };
 bool nib_rotation_is_fast(const struct nib_rotation *rotation);
+bool nib_rotation_sums_terms(const struct nib_rotation *rotation);
 /* Whether the rotation changes nothing, not even the payload of a NaN. */
 bool nib_rotation_is_identity(const struct nib_rotation *rotation);
 /* NIB_EINVAL naming the padded extent unless it is a multiple of the size. */

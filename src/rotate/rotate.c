@@ -43,7 +43,7 @@ static void finish(float (*restrict tile)[LANES], const struct nib_rotation *rot
 
 void nib_rotate_groups(const struct nib_rotation *rotation, nib_rotate_kernel *kernel, const float *in, float *x,
                        size_t count) {
-    if (nib_rotation_is_fast(rotation)) {
+    if (nib_rotation_is_fast(rotation) || nib_rotation_sums_terms(rotation)) {
         kernel(rotation, in, x, count);
         return;
     }
@@ -79,16 +79,17 @@ static void fast_along_rows(const struct nib_rotation *rotation, struct nib_view
     for (size_t i = 0; i < n; i++) memcpy(out + (row + i) * x.cols + col, tile[i], lanes * sizeof *out);
 }
 
-static void tile_along_rows(const struct nib_rotation *rotation, struct nib_view x, size_t row, size_t col, float *out) {
+static void tile_along_rows(const struct nib_rotation *rotation, nib_rotate_kernel *kernel, struct nib_view x, size_t row,
+                            size_t col, float *out) {
     size_t lanes = x.cols - col < LANES ? x.cols - col : LANES;
     if (nib_rotation_is_fast(rotation)) {
         fast_along_rows(rotation, x, row, col, lanes, out);
         return;
     }
-    float group[NIB_ROTATION_MAX], work[NIB_ROTATION_MAX];
+    float group[NIB_ROTATION_MAX];
     for (size_t l = 0; l < lanes; l++) {
         for (size_t i = 0; i < rotation->size; i++) nib_widen(x, (row + i) * x.stride + col + l, 1, group + i);
-        nib_rotation_evaluate(rotation, group, work);
+        nib_rotate_groups(rotation, kernel, group, group, rotation->size);
         for (size_t i = 0; i < rotation->size; i++) out[(row + i) * x.cols + col + l] = group[i];
     }
 }
@@ -96,6 +97,14 @@ static void tile_along_rows(const struct nib_rotation *rotation, struct nib_view
 /* What the kernels do: butterflies alone, signs first. */
 bool nib_rotation_is_fast(const struct nib_rotation *rotation) {
     return rotation->evaluation == NIB_EVALUATION_BUTTERFLY && rotation->base == 1 && !rotation->inverse && !rotation->flush;
+}
+
+/* Of Sylvester's matrix, in whole registers. */
+bool nib_rotation_sums_terms(const struct nib_rotation *rotation) {
+    bool terms = rotation->evaluation == NIB_EVALUATION_SEQUENTIAL || rotation->evaluation == NIB_EVALUATION_RUNS ||
+                 rotation->evaluation == NIB_EVALUATION_PARITY;
+    return terms && rotation->base == 1 && !rotation->inverse && !rotation->flush && rotation->size >= 16 &&
+           rotation->size <= NIB_TERMS_MOST;
 }
 
 /* "none" leaves every bit alone, NaN payloads included. */
@@ -140,7 +149,7 @@ enum nib_status nib_rotate(const struct nib_rotation *rotation, struct nib_view 
             if (along_cols)
                 piece_along_cols(rotation, kernel, x, t, pieces, out);
             else
-                tile_along_rows(rotation, x, t / across * n, t % across * LANES, out);
+                tile_along_rows(rotation, kernel, x, t / across * n, t % across * LANES, out);
         }
         nib_fpenv_leave(saved);
     }

@@ -146,21 +146,31 @@ static void kernels_give_the_bits_of_the_definition(void) {
                    {"avx2", nib_rotate_avx2}, {"avx512", nib_rotate_avx512},
 #endif
     };
-    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
-        if (nib_rotate_kernel_of(kernels[k].name) != kernels[k].kernel) continue; /* not on this processor */
+    static const char *const evaluations[] = {"butterfly", "sequential", "runs", "parity"};
+    for (size_t k = 0; k < 4 * sizeof kernels / sizeof *kernels; k++) {
+        const char *evaluation = evaluations[k % 4], *isa = kernels[k / 4].name;
+        if (nib_rotate_kernel_of(isa) != kernels[k / 4].kernel) continue; /* not on this processor */
         for (unsigned n = 1; n <= MOST; n *= 2)
             for (int bf16 = 0; bf16 < 2; bf16++) {
-                const struct nib_rotation *r = made(n, bf16 ? "output: bf16\nsigns: {seed: 9}\n" : "signs: {seed: 9}\n");
+                char more[80];
+                snprintf(more, sizeof more, "output: %s\nsigns: {seed: 9}\nevaluation: %s\n", bf16 ? "bf16" : "fp32", evaluation);
+                const struct nib_rotation *r = made(n, more);
+                if (k % 4 > 0) CU_ASSERT_EQUAL(nib_rotation_sums_terms(r), n == 16 || n == 32 || n == 64);
+                if (!nib_rotation_is_fast(r) && !nib_rotation_sums_terms(r)) {
+                    nib_rotation_close(r);
+                    continue;
+                }
                 size_t count = (n == 1 ? 37 : 5) * (size_t)n;
                 for (size_t i = 0; i < count; i++) {
                     struct nib_philox_block b = nib_philox(n, i, 3);
                     x[i] = ldexpf((float)(int32_t)b.word[0], (int)(b.word[1] % 60) - 60);
                 }
+                x[0] = -0.0f;
                 x[count - 1] = INFINITY;
                 if (n > 1) x[count - 2] = -INFINITY;
-                kernels[k].kernel(r, x, y, count);
+                kernels[k / 4].kernel(r, x, y, count);
                 for (size_t g = 0; g < count; g += n) nib_rotation_evaluate(r, x + g, work);
-                NIB_CHECKF(memcmp(x, y, count * sizeof *x) == 0, "%s, size %u", kernels[k].name, n);
+                NIB_CHECKF(memcmp(x, y, count * sizeof *x) == 0, "%s, %s, size %u", isa, evaluation, n);
                 nib_rotation_close(r);
             }
     }
