@@ -64,7 +64,7 @@ set yrange [-0.064:0.052]
 set ytics 0.02
 set format x ''
 set xzeroaxis linewidth 0.75 linecolor rgb '#404040' linetype 1
-set ylabel 'mean error' offset 1.5, 0
+set ylabel 'mean error of t' offset 0.7, 0
 set style fill solid 0.35 border
 do for [g = 1:grids] {
     data = '$Bins' . g

@@ -180,7 +180,7 @@ set bmargin 8
 set xrange [-0.5:columns - 0.5]
 set yrange [lines - 0.5:-0.5]
 set palette defined (0 '#FFF7EC', 0.35 '#FDBB84', 0.7 '#B0457B', 1 '#2D1160')
-set cblabel 'SQNR in dB'
+set cblabel 'SQNR in dB' offset 1, 0
 set cbtics scale 0.3
 set xtics rotate by 40 right scale 0 font ',8'
 set ytics scale 0 font ',8'

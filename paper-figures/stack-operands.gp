@@ -140,7 +140,7 @@ set style line 8 linecolor rgb '#000000' linewidth 1.2 pointtype 1  pointsize 0.
 #
 # Given: recipes, Names; $Fc1 and $Fc2: a block for each recipe, of lines
 #        layer, SQNR raw and rotated, B_eff raw and rotated, SQNR of the output raw and rotated
-set multiplot layout 2,3 margins char 9, char 2, char 4, char 4 spacing char 9, char 5
+set multiplot layout 2,3 margins char 9.5, char 2, char 4, char 4 spacing char 11.5, char 5
 set xrange [] noextend
 set offsets 0.3, 0.3, graph 0.05, graph 0.05
 set key off

@@ -11,7 +11,7 @@ enum { MOST = 8 };
 
 struct columns {
     size_t part; /* of a stack's table; SIZE_MAX: of a chain's */
-    size_t name, depth, pass, gain, error, product, norm, cosine;
+    size_t name, depth, pass, gain, gain_se, product, norm, norm_se, cosine, cosine_se;
 };
 
 static bool find(const struct nib_table *table, struct columns *c) {
@@ -20,9 +20,17 @@ static bool find(const struct nib_table *table, struct columns *c) {
     return nib_table_find_column(table, "case", &c->name) &&
            nib_table_find_column(table, stack ? "layer" : "depth", &c->depth) &&
            nib_table_find_column(table, "pass", &c->pass) && nib_table_find_column(table, "gain", &c->gain) &&
-           nib_table_find_column(table, "gain_se", &c->error) &&
+           nib_table_find_column(table, "gain_se", &c->gain_se) &&
            nib_table_find_column(table, "product_predicted", &c->product) &&
-           nib_table_find_column(table, "norm_ratio", &c->norm) && nib_table_find_column(table, "cosine", &c->cosine);
+           nib_table_find_column(table, "norm_ratio", &c->norm) &&
+           nib_table_find_column(table, "norm_ratio_se", &c->norm_se) &&
+           nib_table_find_column(table, "cosine", &c->cosine) && nib_table_find_column(table, "cosine_se", &c->cosine_se);
+}
+
+/* 0 where it is not known: then no bar is drawn. */
+static double error_at(const struct nib_table *table, size_t row, size_t column) {
+    double error = nib_table_real(table, row, column);
+    return isfinite(error) ? error : 0;
 }
 
 /* The curves of one pass, one after the other; of several GEMMs at one depth the first. Whether any has a number. */
@@ -37,12 +45,13 @@ static bool write_pass(struct nib_figure *figure, const char *block, const struc
             if (!nib_table_is(table, i, c->name, names->name[s]) || !nib_table_is(table, i, c->pass, pass) || depth == last ||
                 (c->part != SIZE_MAX && !nib_table_is(table, i, c->part, "stream")))
                 continue;
-            double error = nib_table_real(table, i, c->error);
             last = depth;
             any |= isfinite(nib_table_real(table, i, c->gain));
-            nib_figure_line(figure, "%lld %.8g %.3g %.8g %.8g %.8g", (long long)depth, nib_table_real(table, i, c->gain),
-                            isfinite(error) ? error : 0, nib_table_real(table, i, c->product),
-                            nib_table_real(table, i, c->norm), nib_table_real(table, i, c->cosine));
+            nib_figure_line(figure, "%lld %.8g %.3g %.8g %.8g %.3g %.8g %.3g", (long long)depth,
+                            nib_table_real(table, i, c->gain), error_at(table, i, c->gain_se),
+                            nib_table_real(table, i, c->product), nib_table_real(table, i, c->norm),
+                            error_at(table, i, c->norm_se), nib_table_real(table, i, c->cosine),
+                            error_at(table, i, c->cosine_se));
         }
         nib_figure_line(figure, "\n");
     }
@@ -74,6 +83,7 @@ enum nib_status nib_plot_chain(const struct nib_table *table, const char *title,
     nib_figure_texts(figure, "Names", names.name, names.count);
     nib_figure_number(figure, "series", (double)names.count);
     nib_figure_text(figure, "title", title);
+    nib_figure_text(figure, "xlabel", c.part != SIZE_MAX ? "layers below" : "layer, from 1");
     write_pass(figure, "Up", table, &c, &names, "fprop");
     bool down = write_pass(figure, "Down", table, &c, &names, "dgrad");
     nib_figure_number(figure, "passes", down ? 2 : 1);
