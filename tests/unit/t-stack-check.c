@@ -65,7 +65,7 @@ static void a_given_unit_takes_every_product(void) {
     static const char unit[] = "blackwell-tcgen05-nvfp4";
     fits(HEAD FORWARD, NIB_PRODUCT_UNIT, unit, false);
     check(HEAD FORWARD, NIB_PRODUCT_UNIT, "blackwell-rtx-mma-mxfp4", false, NIB_EINVAL,
-          "recipe mine: unit blackwell-rtx-mma-mxfp4 takes e8m0 scales; block format nvfp4 has e4m3");
+          "recipe mine: unit blackwell-rtx-mma-mxfp4 takes e8m0 scales; block format nvfp4 has scale format e4m3");
     check(HEAD FORWARD NARROW, NIB_PRODUCT_UNIT, unit, false, NIB_EINVAL,
           "recipe mine in the layers that stay in high precision: unit blackwell-tcgen05-nvfp4 takes codes alone, and an operand of "
           "fprop has none that it takes");
