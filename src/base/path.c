@@ -48,3 +48,9 @@ enum nib_status nib_path_read_text(const char *path, char **text, size_t *length
     *length = size;
     return NIB_OK;
 }
+
+enum nib_status nib_path_check_target(const char *path, struct nib_error *error) {
+    struct stat status;
+    if (stat(path, &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return NIB_OK;
+    return nib_fail_at(error, NIB_EIO, path, 0, "is not a regular file; what is there would be replaced");
+}

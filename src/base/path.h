@@ -12,4 +12,7 @@ bool nib_path_is_file(const char *name);
  * directory, an empty file or a file with NUL bytes is an error that names it. */
 enum nib_status nib_path_read_text(const char *path, char **text, size_t *length, struct nib_error *error);
 
+/* NIB_EIO where something stands at `path` that a rename must not replace: a device, a pipe. */
+NIB_CHECK enum nib_status nib_path_check_target(const char *path, struct nib_error *error);
+
 #endif

@@ -8,8 +8,11 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 
 enum nib_status nib_text_file_write(const char *path, const char *text, struct nib_error *error) {
+    enum nib_status status = nib_path_check_target(path, error);
+    if (status != NIB_OK) return status;
     size_t size = strlen(path) + sizeof ".part";
     char *part = nib_alloc(size, 1, "file name", error);
     if (part == NULL) return NIB_ENOMEM;

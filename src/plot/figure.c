@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "plot/embedded.h"
 #include "plot/gnuplot.h"
 #include <errno.h>
@@ -140,6 +141,8 @@ static bool write_script(const struct nib_figure *figure, const char *prefix, FI
 static enum nib_status save_script(const struct nib_figure *figure, const char *prefix, const char *path,
                                    struct nib_error *error) {
     char part[4200];
+    enum nib_status status = nib_path_check_target(path, error);
+    if (status != NIB_OK) return status;
     snprintf(part, sizeof part, "%s.part", path);
     FILE *stream = fopen(part, "w");
     if (stream == NULL) return nib_fail_at(error, NIB_EIO, path, 0, "cannot be written: %s", strerror(errno));

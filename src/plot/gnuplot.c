@@ -1,6 +1,7 @@
 #include "plot/gnuplot.h"
 
 #include "base/error.h"
+#include "base/path.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -90,8 +91,10 @@ static int reason_at(const char *path) {
 
 enum nib_status nib_gnuplot_draw(const char *script, const char *format, const char *path, struct nib_error *error) {
     char part[4200], said[200];
+    enum nib_status status = nib_path_check_target(path, error);
+    if (status != NIB_OK) return status;
     snprintf(part, sizeof part, "%s.part", path);
-    enum nib_status status = run_gnuplot(script, format, part, said, error);
+    status = run_gnuplot(script, format, part, said, error);
     if (status == NIB_OK && !is_whole(part, format)) {
         int why = reason_at(part);
         if (why != 0)
