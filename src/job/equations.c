@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "format/quantizer.h"
 #include <math.h>
 #include <nibble/expect.h>
 #include <stdio.h>
@@ -47,7 +48,15 @@ static void add(struct writer *w, const char *equation, const char *what, double
     nib_table_set_text(w->table, row, LEAVES_OUT, leaves_out);
 }
 
-static void add_bins(struct writer *w, const struct nib_element *element, const struct nib_bias_entry *entry) {
+/* Equation (2) takes bins whose borders lie half way. */
+static bool rounds_to_nearest(const struct nib_quantizer *q) {
+    return q->axes.rounding != NIB_ROUNDING_SR && q->axes.rounding != NIB_ROUNDING_RTZ &&
+           q->axes.rounding != NIB_ROUNDING_RTZ_LOG2_INPUT;
+}
+
+/* A rotation changes the density within a bin, not the bin. */
+static void add_bins(struct writer *w, const struct nib_element *element, bool nearest,
+                     const struct nib_bias_entry *entry) {
     for (unsigned k = 0; k < element->magnitudes; k++) {
         double count = 0, sum = 0, variance = 0, level = NAN;
         for (unsigned c = 0; c < NIB_CODES; c++) {
@@ -63,19 +72,24 @@ static void add_bins(struct writer *w, const struct nib_element *element, const 
         snprintf(what, sizeof what, "mean error at %g", level);
         if (count > 0)
             add(w, "(2)", what, formula, (struct nib_estimate){sum / count, sqrt(variance) / count},
-                isnan(formula) ? "the end bins" : "the slope of the density");
+                isnan(formula) ? "the end bins"
+                : nearest      ? "the slope of the density"
+                               : "that this quantizer does not round to nearest");
     }
 }
 
 /* The gain of a product of two independent tensors, 64 x 64 outputs over 1024 products each, eight times. */
 enum { SIDE = 64, DEPTH = 1024, TIMES = 8 };
 
-static enum nib_status quantize(const struct nib_quantizer *q, const float *x, float *out, struct nib_error *error) {
+/* The random bits of each operand are of a stream of its own. */
+static enum nib_status quantize(const struct nib_quantizer *q, const float *x, uint64_t seed, uint64_t stream,
+                                float *out, struct nib_error *error) {
     struct nib_quantized quantized;
     struct nib_view view = {x, NIB_F32, SIDE, DEPTH, DEPTH};
     enum nib_status status = nib_quantized_alloc(q, SIDE, DEPTH, NIB_ALONG_COLS, NIB_WANT_VALUES, &quantized, error);
     if (status != NIB_OK) return status;
-    status = nib_quantize(q, view, &(struct nib_quantize_options){.threads = 1}, &quantized, error);
+    struct nib_quantize_options options = {.threads = 1, .seed = seed, .stream = stream};
+    status = nib_quantize(q, view, &options, &quantized, error);
     for (size_t i = 0; status == NIB_OK && i < SIDE * DEPTH; i++) out[i] = quantized.values[i];
     nib_quantized_free(&quantized);
     return status;
@@ -98,8 +112,8 @@ static enum nib_status measure_eta(const struct nib_distribution *distribution, 
     for (size_t t = 0; status == NIB_OK && t < TIMES; t++) {
         float *a = x, *b = x + SIDE * DEPTH, *qa = b + SIDE * DEPTH, *qb = qa + SIDE * DEPTH;
         nib_distribution_fill(distribution, seed + 1, 2 * t * SIDE * DEPTH, 2 * SIDE * DEPTH, 1, a);
-        status = quantize(q, a, qa, error);
-        if (status == NIB_OK) status = quantize(q, b, qb, error);
+        status = quantize(q, a, seed, 2 * t, qa, error);
+        if (status == NIB_OK) status = quantize(q, b, seed, 2 * t + 1, qb, error);
         if (status != NIB_OK) break;
         double *zq = z + SIDE * SIDE, zz = 0, along = 0;
         product(a, b, z);
@@ -148,7 +162,8 @@ static enum nib_status add_pair(struct writer *w, const struct nib_bias_result *
     const struct nib_bias_entry *raw = nib_bias_entry_at(result, v, 0, q);
     w->quantizer = nib_bias_quantizer_name(result, q);
     w->rotation = nib_bias_rotation_name(result, 0);
-    add_bins(w, element, raw);
+    bool nearest = rounds_to_nearest(request->quantizers[q]);
+    add_bins(w, element, nearest, raw);
     double alpha = nib_equation_alpha(&raw->total);
     add(w, "(3)", "alpha", alpha, raw->estimate[NIB_STATISTIC_alpha], "nothing");
     const struct nib_distribution *distribution = NULL;
@@ -174,6 +189,11 @@ static enum nib_status add_pair(struct writer *w, const struct nib_bias_result *
     for (size_t r = 1; r < nib_bias_rotations(result); r++) {
         const struct nib_bias_entry *turned = nib_bias_entry_at(result, v, r, q);
         w->rotation = nib_bias_rotation_name(result, r);
+        add_bins(w, element, nearest, turned);
+        add(w, "(3)", "alpha", nib_equation_alpha(&turned->total), turned->estimate[NIB_STATISTIC_alpha], "nothing");
+        add(w, "(6)", "B_eff, eps 1e-12", nib_equation_b_eff(element, &turned->total, 1e-12),
+            turned->estimate[NIB_STATISTIC_b_eff], "nothing");
+        add_qsnr(w, request->quantizers[q], element, NULL, turned);
         add(w, "(7)", "change of SQNR in dB",
             nib_equation_dsqnr(raw->estimate[NIB_STATISTIC_nmse].value, turned->estimate[NIB_STATISTIC_nmse].value),
             turned->by_rotation[NIB_STATISTIC_sqnr_db], "nothing");
