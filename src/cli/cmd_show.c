@@ -207,7 +207,7 @@ static const struct nib_example examples[] = {
     {"nibble show axes", "every arithmetic choice that --set changes, in one line each"},
     {"nibble show recipes/nvfp4", "what a recipe does to the six operands of a linear layer"},
     {"nibble show axes/block_scale", "the choices of one axis"},
-    {"nibble show jobs/bias", "what an experiment can sweep and keep"},
+    {"nibble show jobs/bias", "what an experiment can sweep and keep; how files and tables name each measure"},
     {NULL, NULL},
 };
 

@@ -104,11 +104,11 @@ static void values_text(const struct nib_parameter *p, char out[240]) {
 }
 
 static enum nib_status add_word(struct nib_table *table, const char *what, const char *name, const char *values,
-                                const char *means, struct nib_error *error) {
-    const char *const words[] = {what, name, values, means};
+                                const char *heading, const char *means, struct nib_error *error) {
+    const char *const words[] = {what, name, values, heading, means};
     size_t row = nib_table_row(table);
     if (row == SIZE_MAX) return nib_fail(error, NIB_ENOMEM, "out of memory");
-    for (size_t i = 0; i < 4; i++) nib_table_set_text(table, row, i, words[i]);
+    for (size_t i = 0; i < 5; i++) nib_table_set_text(table, row, i, words[i]);
     return NIB_OK;
 }
 
@@ -117,6 +117,7 @@ enum nib_status nib_show_job(const char *name, struct nib_shown *shown, struct n
         {"what", "what", "", "parameter or measure", NIB_COLUMN_TEXT, 0},
         {"name", "name", "", "as in experiment files", NIB_COLUMN_TEXT, 0},
         {"values", "values", "", "of a parameter, the one by default in brackets; unit of a measure", NIB_COLUMN_TEXT, 0},
+        {"heading", "on the terminal", "", "heading of a measure in tables on the terminal", NIB_COLUMN_TEXT, 0},
         {"means", "means", "", "what it is", NIB_COLUMN_TEXT, 0},
     };
     struct nib_job job;
@@ -124,14 +125,14 @@ enum nib_status nib_show_job(const char *name, struct nib_shown *shown, struct n
     if (status != NIB_OK) return status;
     nib_show_fact(shown, "job", "%s", job.name);
     nib_show_fact(shown, "does", "%s", job.summary);
-    status = nib_table_new("words", columns, 4, &shown->table, error);
+    status = nib_table_new("words", columns, 5, &shown->table, error);
     for (const struct nib_parameter *p = job.parameters; status == NIB_OK && p->name != NULL; p++) {
         char values[240];
         values_text(p, values);
-        status = add_word(shown->table, "parameter", p->name, values, p->help, error);
+        status = add_word(shown->table, "parameter", p->name, values, "", p->help, error);
     }
     for (size_t i = 0; status == NIB_OK && i < job.column_count; i++)
-        status = add_word(shown->table, "measure", job.columns[i].name, job.columns[i].units, job.columns[i].long_name,
-                          error);
+        status = add_word(shown->table, "measure", job.columns[i].name, job.columns[i].units,
+                          job.columns[i].heading, job.columns[i].long_name, error);
     return status;
 }
