@@ -307,7 +307,9 @@ static enum nib_status write_best(const struct nib_call *call, const struct nib_
     const struct nib_explore_point *best = &result->point[0];
     for (size_t i = 1; i < result->group_size; i++)
         if (result->point[i].rank < best->rank) best = &result->point[i];
+    const struct nib_before before = nib_output_before(a->write);
     enum nib_status status = nib_text_file_write(a->write, best->grid->element->text, error);
+    if (status == NIB_OK) nib_output_note_replaced(call, &before);
     if (status == NIB_OK)
         nib_output_note(call, "%s holds the levels of %s, best for %s in blocks of %u", a->write, best->grid->label, best->data,
                         (unsigned)best->block);
