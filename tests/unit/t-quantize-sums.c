@@ -2,6 +2,7 @@
  * order differs in the last bits, which decides between candidates too rarely for whole tensors to show it. */
 #include <math.h>
 #include "nib_agreement.h"
+#include "quantize/eden.h"
 #include "quantize/quantize_ref.h"
 #include "quantize/stages.h"
 
@@ -132,6 +133,50 @@ static void deviations_are_summed_in_order(void) {
     nib_quantizer_close(q);
 }
 
+/* Triton's dot of 128: fused multiply-adds over runs of 8 elements under bfloat16 input, of 4 else; then run i with run
+ * i + n/2, until one is left. */
+static float triton_dot(const float *a, const float *b, unsigned run) {
+    float sum[NIB_EDEN_GROUP / 4];
+    unsigned count = NIB_EDEN_GROUP / run;
+    for (unsigned i = 0; i < NIB_EDEN_GROUP; i++)
+        sum[i / run] = i % run == 0 ? a[i] * b[i] : fmaf(a[i], b[i], sum[i / run]);
+    for (; count > 1; count /= 2)
+        for (unsigned i = 0; i < count / 2; i++) sum[i] += sum[i + count / 2];
+    return sum[0];
+}
+
+static void groups_of_eden_are_summed_in_order(void) {
+    static float x[MOST_ELEMENTS];
+    const struct nib_quantizer *q;
+    struct nib_error error;
+    NIB_OK_OR_FAIL(nib_quantizer_open("quartet2-nvfp4-eden", &q, &error), error);
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (int i = 0; i < 3; i++) {
+            const enum nib_dtype dtype = bf16 ? NIB_BF16 : NIB_F32;
+            struct nib_tensor_scale t = nib_tensor_scale_from(q, dtype, &(struct nib_quantize_options){0}, 1);
+            struct nib_stages stages;
+            const struct nib_isa *isa;
+            if (!open_isa(isas[i], &isa)) continue;
+            nib_stages_make(q, &t, isa, false, &stages);
+            stages.k.precision = NIB_ELEMENT_FP32; /* the order alone is meant: sums of numbers that round */
+            fill(x);
+            for (unsigned at = 0; at < MOST_ELEMENTS; at += NIB_EDEN_GROUP) {
+                float ones[NIB_EDEN_GROUP / 16], level[NIB_EDEN_GROUP], square, product;
+                uint8_t codes[NIB_EDEN_GROUP];
+                for (unsigned j = 0; j < NIB_EDEN_GROUP / 16; j++) ones[j] = 1;
+                for (unsigned j = 0; j < NIB_EDEN_GROUP; j++) {
+                    codes[j] = nib_next() % NIB_CODES;
+                    level[j] = q->block->element->level[codes[j]];
+                }
+                isa->eden_dots(&stages.k, x + at, ones, codes, 16, NIB_MULTIPLY, &square, &product);
+                float right = triton_dot(x + at, x + at, bf16 ? 8 : 4), other = triton_dot(x + at, level, bf16 ? 8 : 4);
+                NIB_CHECKF(square == right && product == other, "%s, bf16 %d: %a for %a, %a for %a", isa->name, bf16,
+                           (double)square, (double)right, (double)product, (double)other);
+            }
+        }
+    nib_quantizer_close(q);
+}
+
 static void reciprocals_of_powers_are_the_definition_s(void) {
     static const char *const names[] = {"quartet1-mxfp4-quest", "quartet1-mxfp4-absmax"};
     struct nib_error error;
@@ -161,4 +206,5 @@ static void reciprocals_of_powers_are_the_definition_s(void) {
 
 NIB_TEST_MAIN("quantize sums", {"errors are summed in order", errors_are_summed_in_order},
               {"deviations are summed in order", deviations_are_summed_in_order},
+              {"groups of MS-EDEN are summed in order", groups_of_eden_are_summed_in_order},
               {"reciprocals of powers are the definition's", reciprocals_of_powers_are_the_definition_s})
