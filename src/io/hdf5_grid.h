@@ -12,9 +12,4 @@ bool nib_hdf5_is_grid(hid_t file, const char *group);
 NIB_CHECK enum nib_status nib_hdf5_grid_read(hid_t file, const char *path, const char *group, struct nib_stored_table *out,
                                              struct nib_error *error);
 
-/* Of hdf5_table.c. Keeps a text that is on the heap for the life of the table; NULL, and freed, without memory. */
-const char *nib_stored_table_keep(struct nib_stored_table *stored, char *text);
-/* A variable-length text attribute; "" without one. The caller frees it. */
-char *nib_hdf5_text_attribute_read(hid_t object, const char *name);
-
 #endif

@@ -105,3 +105,16 @@ bool nib_hdf5_text_attribute(hid_t object, const char *name, const char *value) 
     free(owned);
     return done;
 }
+
+char *nib_hdf5_text_attribute_read(hid_t object, const char *name) {
+    char *value = NULL, *copy = NULL;
+    hid_t attribute = H5Aexists(object, name) > 0 ? H5Aopen(object, name, H5P_DEFAULT) : -1;
+    hid_t type = attribute < 0 ? -1 : H5Aget_type(attribute);
+    if (type >= 0 && H5Tis_variable_str(type) > 0 && H5Aread(attribute, type, &value) >= 0 && value != NULL) {
+        copy = strdup(value);
+        H5free_memory(value);
+    }
+    if (type >= 0) H5Tclose(type);
+    if (attribute >= 0) H5Aclose(attribute);
+    return copy == NULL ? strdup("") : copy;
+}

@@ -26,5 +26,7 @@ hid_t nib_hdf5_group(hid_t file, const char *path);
 /* A scalar attribute; replaced where it exists. Text is made valid UTF-8. */
 bool nib_hdf5_attribute(hid_t object, const char *name, hid_t memory_type, const void *value);
 bool nib_hdf5_text_attribute(hid_t object, const char *name, const char *value);
+/* Of variable length, read; "" without one. The caller frees it. */
+char *nib_hdf5_text_attribute_read(hid_t object, const char *name);
 
 #endif

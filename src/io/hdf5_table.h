@@ -17,5 +17,7 @@ struct nib_stored_table {
 NIB_CHECK enum nib_status nib_stored_table_read(const char *path, const char *group, struct nib_stored_table *out,
                                                 struct nib_error *error);
 void nib_stored_table_free(struct nib_stored_table *stored);
+/* Keeps a text that is on the heap for the life of the table; NULL, and freed, without memory. */
+const char *nib_stored_table_keep(struct nib_stored_table *stored, char *text);
 
 #endif
