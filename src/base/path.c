@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { LARGEST_TEXT = 1 << 20 };
 
@@ -49,8 +50,28 @@ enum nib_status nib_path_read_text(const char *path, char **text, size_t *length
     return NIB_OK;
 }
 
+char *nib_path_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL) return strdup(".");
+    return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+}
+
 enum nib_status nib_path_check_target(const char *path, struct nib_error *error) {
-    struct stat status;
-    if (stat(path, &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) return NIB_OK;
-    return nib_fail_at(error, NIB_EIO, path, 0, "is not a regular file; what is there would be replaced");
+    struct stat about;
+    if (path[0] == '\0') return nib_fail(error, NIB_EINVAL, "the name of a file to write is empty");
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        return nib_fail_at(error, NIB_EIO, path, 0, "is a directory; expected the name of a file");
+    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
+        return nib_fail_at(error, NIB_EIO, path, 0, "is not a regular file; what is there would be replaced");
+    char *folder = nib_path_folder(path);
+    if (folder == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory");
+    enum nib_status status = NIB_OK;
+    if (stat(folder, &about) != 0)
+        status = nib_fail_at(error, NIB_EIO, path, 0, "cannot write into folder \"%s\": %s", folder, strerror(errno));
+    else if (!S_ISDIR(about.st_mode))
+        status = nib_fail_at(error, NIB_EIO, path, 0, "\"%s\" is not a folder", folder);
+    else if (access(folder, W_OK | X_OK) != 0)
+        status = nib_fail_at(error, NIB_EIO, path, 0, "cannot write into folder \"%s\": %s", folder, strerror(errno));
+    free(folder);
+    return status;
 }

@@ -10,7 +10,8 @@
 #include "cli/remember.h"
 #include "cli/result_file.h"
 #include "cli/signals.h"
-#include "cli/text_file.h"
+#include "base/path.h"
+#include "base/text_file.h"
 #include "io/json_out.h"
 #include "job/explain.h"
 #include "job/explore.h"
@@ -366,6 +367,7 @@ static enum nib_status run(struct nib_call *call, struct nib_error *error) {
     struct nib_texts densities = nib_texts_or(&a->densities, gaussian, call->value_count > 0 ? 0 : 1);
     status = formats_open(a, &formats, error);
     if (status == NIB_OK) status = nib_result_file_open(call, "grids explored", &file, error);
+    if (status == NIB_OK && a->write != NULL) status = nib_path_check_target(a->write, error); /* before the search */
     struct nib_explore_request request = {.grids = &formats.grids,
                                           .densities = densities.item,
                                           .density_count = densities.count,

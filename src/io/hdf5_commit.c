@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/path.h"
 #include "io/hdf5_handle.h"
 #include "io/hdf5_result.h"
 #include <dirent.h>
@@ -14,33 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* The folder part of a path, "." without one; the caller frees it. */
-static char *folder_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    if (slash == NULL) return strdup(".");
-    return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
-}
-
-static enum nib_status check_target(const char *path, struct nib_error *error) {
-    struct stat about;
-    if (path[0] == '\0') return nib_fail(error, NIB_EINVAL, "the name of the result file is empty");
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
-        return nib_fail_at(error, NIB_EIO, path, 0, "is a directory; expected the name of a result file");
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
-        return nib_fail_at(error, NIB_EIO, path, 0, "is not a regular file; a result cannot be written there");
-    char *folder = folder_of(path);
-    if (folder == NULL) return nib_fail(error, NIB_ENOMEM, "out of memory");
-    enum nib_status status = NIB_OK;
-    if (stat(folder, &about) != 0)
-        status = nib_fail_at(error, NIB_EIO, path, 0, "cannot write into folder \"%s\": %s", folder, strerror(errno));
-    else if (!S_ISDIR(about.st_mode))
-        status = nib_fail_at(error, NIB_EIO, path, 0, "\"%s\" is not a folder", folder);
-    else if (access(folder, W_OK | X_OK) != 0)
-        status = nib_fail_at(error, NIB_EIO, path, 0, "cannot write into folder \"%s\": %s", folder, strerror(errno));
-    free(folder);
-    return status;
-}
 
 static hid_t create_in_memory(const char *path) {
     enum { GROWTH = 4 << 20 };
@@ -57,7 +31,7 @@ static hid_t create_in_memory(const char *path) {
 }
 
 enum nib_status nib_result_open(const char *path, const char *title, struct nib_result **out, struct nib_error *error) {
-    enum nib_status status = check_target(path, error);
+    enum nib_status status = nib_path_check_target(path, error);
     if (status != NIB_OK) return status;
     struct nib_result *result = nib_alloc(1, sizeof *result, path, error);
     if (result == NULL) return NIB_ENOMEM;
@@ -190,7 +164,7 @@ static void remove_leftovers(const char *path, const char *folder) {
 
 /* Writes `size` bytes beside `path`, syncs and renames. */
 static enum nib_status replace_file(const char *path, const void *bytes, size_t size, struct nib_error *error) {
-    char *temporary = nib_alloc(strlen(path) + 40, 1, path, error), *folder = folder_of(path);
+    char *temporary = nib_alloc(strlen(path) + 40, 1, path, error), *folder = nib_path_folder(path);
     enum nib_status status = NIB_OK;
     int descriptor = -1;
     if (temporary == NULL || folder == NULL) {

@@ -2,10 +2,9 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/path.h"
+#include "base/text_file.h"
 #include "plot/embedded.h"
 #include "plot/gnuplot.h"
-#include <errno.h>
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
@@ -140,18 +139,15 @@ static bool write_script(const struct nib_figure *figure, const char *prefix, FI
 
 static enum nib_status save_script(const struct nib_figure *figure, const char *prefix, const char *path,
                                    struct nib_error *error) {
-    char part[4200];
-    enum nib_status status = nib_path_check_target(path, error);
-    if (status != NIB_OK) return status;
-    snprintf(part, sizeof part, "%s.part", path);
-    FILE *stream = fopen(part, "w");
-    if (stream == NULL) return nib_fail_at(error, NIB_EIO, path, 0, "cannot be written: %s", strerror(errno));
-    bool written = write_script(figure, prefix, stream);
-    written = fclose(stream) == 0 && written;
-    if (written && rename(part, path) == 0) return NIB_OK;
-    int why = errno;
-    unlink(part);
-    return nib_fail_at(error, NIB_EIO, path, 0, "cannot be written: %s", strerror(why));
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    bool written = stream != NULL && write_script(figure, prefix, stream);
+    if (stream != NULL && fclose(stream) != 0) written = false;
+    enum nib_status status = written ? nib_text_file_write(path, text, error)
+                                     : nib_fail(error, NIB_ENOMEM, "out of memory for the script of a figure");
+    free(text);
+    return status;
 }
 
 enum nib_status nib_figure_write(struct nib_figure *figure, const char *prefix, struct nib_error *error) {

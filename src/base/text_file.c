@@ -1,4 +1,4 @@
-#include "cli/text_file.h"
+#include "base/text_file.h"
 
 #include <errno.h>
 #include <stdio.h>

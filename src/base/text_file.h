@@ -1,6 +1,6 @@
 /* A text written whole or not at all. */
-#ifndef NIB_CLI_TEXT_FILE_H
-#define NIB_CLI_TEXT_FILE_H
+#ifndef NIB_BASE_TEXT_FILE_H
+#define NIB_BASE_TEXT_FILE_H
 
 #include <nibble/status.h>
 
